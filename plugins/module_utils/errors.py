@@ -1,0 +1,42 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Errors that a user can cause or meet. Private to the collection.
+
+Settings and parsers raise them; only a module's ``main()`` turns one into ``fail_json``.
+A message reads ``<object>: <what is> … <what was expected>``.
+"""
+
+from __future__ import annotations
+
+
+class RoceError(Exception):
+    """Root of everything this collection raises on purpose."""
+
+
+class PolicyError(RoceError):
+    """The policy contradicts itself or holds a value that is not allowed."""
+
+
+class HostError(RoceError):
+    """The node answered with an error: a command failed, a file could not be read or written."""
+
+
+class ToolMissing(HostError):
+    """A program is not installed on the node."""
+
+    def __init__(self, tool: str, package: str) -> None:
+        super().__init__(f"{tool}: not installed on this node; install package {package}")
+        self.tool = tool
+        self.package = package
+
+
+class CommandTimeout(HostError):
+    """A command was ended because it ran past its time limit."""
+
+
+class Unreadable(RoceError):
+    """A setting of a port cannot be read (driver without the feature, module not loaded)."""
+
+
+class ParseError(RoceError):
+    """A tool printed something that its parser does not understand."""

@@ -1,0 +1,261 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The only door to a node: start processes, read and write files. Private to the collection.
+
+Standard library only, so that the same code serves Ansible modules and programs installed on the
+node. Unit tests replace ``Host`` by a fake with the same methods.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import typing as t
+from dataclasses import dataclass
+
+from .errors import CommandTimeout, HostError, ToolMissing
+
+# Debian's package of each program that we start; used in messages only.
+PACKAGES = {
+    "dcb": "iproute2",
+    "tc": "iproute2 (iproute-tc on RHEL)",
+    "ip": "iproute2",
+    "rdma": "iproute2",
+    "devlink": "iproute2",
+    "ethtool": "ethtool",
+    "ping": "iputils-ping",
+    "ib_write_bw": "perftest",
+    "ibv_devinfo": "ibverbs-utils",
+    "lspci": "pciutils",
+}
+_COMMAND_LIMIT_S = 60.0
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished command: argument vector, exit status, output and error text."""
+
+    argv: tuple[str, ...]
+    rc: int
+    out: str
+    err: str
+
+    def text(self) -> str:
+        """What the command said, for an error message: standard error first, in one line."""
+        return " ".join((self.err.strip() or self.out.strip()).split())
+
+
+class Process:
+    """A command that runs in the background in a process group of its own."""
+
+    def __init__(self, argv: tuple[str, ...], popen: subprocess.Popen[str]) -> None:
+        self.argv = argv
+        self._popen = popen
+
+    def wait(self, timeout: float) -> Done | None:
+        """Wait at most ``timeout`` seconds; the finished command, or None while it still runs."""
+        try:
+            out, err = self._popen.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            return None
+        return Done(self.argv, self._popen.returncode, out or "", err or "")
+
+    def end(self) -> Done:
+        """Kill the whole process group and return what the command had printed until then."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._popen.pid, signal.SIGKILL)
+        out, err = self._popen.communicate()
+        return Done(self.argv, self._popen.returncode, out or "", err or "")
+
+
+def _die_with_parent() -> None:
+    """Ask the kernel to kill this child when the module dies, so that no process is left behind."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Host:
+    """The node on which this program runs."""
+
+    def __init__(self) -> None:
+        # The C locale keeps messages parseable; sbin holds most of the tools.
+        self._env = {**os.environ, "LC_ALL": "C"}
+        self._env["PATH"] = self._env.get("PATH", "") + ":/usr/sbin:/sbin:/usr/bin:/bin"
+
+    # -- processes -------------------------------------------------------------------------
+
+    def start(self, *argv: str) -> Process:
+        """Start a command in the background. Raises ToolMissing."""
+        try:
+            # A module may be ended at any time: each child is its own group and dies with it.
+            popen = subprocess.Popen(  # pylint: disable=consider-using-with,subprocess-popen-preexec-fn
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=self._env,
+                encoding="utf-8",
+                errors="replace",
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+            )
+        except FileNotFoundError as exc:
+            raise ToolMissing(argv[0], PACKAGES.get(argv[0], argv[0])) from exc
+        except OSError as exc:
+            raise HostError(f"{argv[0]}: cannot be started: {exc.strerror}") from exc
+        return Process(argv, popen)
+
+    def run(self, *argv: str, check: bool = True, timeout: float = _COMMAND_LIMIT_S) -> Done:
+        """Run a command to its end, at most ``timeout`` seconds.
+
+        Raises ToolMissing, CommandTimeout, and with ``check`` HostError on a non-zero status.
+        """
+        process = self.start(*argv)
+        try:
+            done = process.wait(timeout)
+        except BaseException:
+            process.end()
+            raise
+        if done is None:
+            process.end()
+            raise CommandTimeout(f"{' '.join(argv)}: still running after {timeout:g} s, ended")
+        if check and done.rc:
+            raise HostError(f"{' '.join(argv)}: exit status {done.rc}: {done.text()}")
+        return done
+
+    def which(self, tool: str) -> str | None:
+        """Path of a program, or None when it is not installed."""
+        return shutil.which(tool, path=self._env["PATH"])
+
+    # -- files -----------------------------------------------------------------------------
+
+    def read(self, path: str) -> str:
+        """Text of a file. Raises HostError naming path and reason."""
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                return file.read()
+        except OSError as exc:
+            raise HostError(f"{path}: cannot be read: {exc.strerror}") from exc
+
+    def read_optional(self, path: str) -> str | None:
+        """Text of a file, or None when it does not exist or the kernel refuses to read it."""
+        try:
+            return self.read(path)
+        except HostError:
+            return None
+
+    def write(self, path: str, content: str) -> None:
+        """Write a file: kernel files (sysfs, procfs, configfs) in place, others atomically.
+
+        On disk the new text goes to a temporary file in the same folder, is flushed, takes the
+        old file's mode and owner, and is renamed: whoever reads sees the old or the new file.
+        """
+        try:
+            if path.startswith(("/sys/", "/proc/")):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(content)
+            else:
+                _write_atomic(path, content)
+        except OSError as exc:
+            raise HostError(f"{path}: cannot write {content.strip()!r}: {exc.strerror}") from exc
+
+    def mkdir(self, path: str) -> None:
+        """Make a directory; one that is there already is fine."""
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            pass
+        except OSError as exc:
+            raise HostError(f"{path}: cannot make the directory: {exc.strerror}") from exc
+
+    def listdir(self, path: str) -> list[str]:
+        """Sorted names in a directory; none when it is not there."""
+        try:
+            return sorted(os.listdir(path))
+        except OSError:
+            return []
+
+    def exists(self, path: str) -> bool:
+        """Whether the path exists, links followed."""
+        return os.path.exists(path)
+
+    def realpath(self, path: str) -> str:
+        """The path with every link resolved."""
+        return os.path.realpath(path)
+
+    # -- surroundings ----------------------------------------------------------------------
+
+    def env(self, name: str) -> str | None:
+        """A variable of this process's environment."""
+        return os.environ.get(name)
+
+    def pid(self) -> int:
+        """This process's number."""
+        return os.getpid()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+    def now(self) -> float:
+        """Seconds on a clock that never jumps."""
+        return time.monotonic()
+
+    @contextlib.contextmanager
+    def lock(self, path: str = "/run/lossless-roce.lock", timeout: float = 60.0) -> t.Iterator[None]:
+        """Hold the node's lock: one run at a time. Raises HostError when another run keeps it."""
+        try:
+            handle = open(path, "w", encoding="utf-8")  # pylint: disable=consider-using-with
+        except OSError as exc:
+            raise HostError(f"{path}: the lock file cannot be opened: {exc.strerror}") from exc
+        with handle:
+            deadline = self.now() + timeout
+            while not _try_lock(handle.fileno()):
+                if self.now() >= deadline:
+                    raise HostError(f"{path}: another run has held the node for {timeout:g} s; try again when it is done")
+                self.sleep(0.2)
+            yield
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as exc:
+        if exc.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            return False
+        raise
+    return True
+
+
+def _write_atomic(path: str, content: str) -> None:
+    folder = os.path.dirname(path)
+    descriptor, temporary = tempfile.mkstemp(prefix=".lossless-roce-", dir=folder)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        _take_over_mode(path, temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
+def _take_over_mode(path: str, temporary: str) -> None:
+    try:
+        former = os.stat(path)
+    except FileNotFoundError:
+        os.chmod(temporary, 0o644)
+        return
+    os.chmod(temporary, former.st_mode & 0o7777)
+    os.chown(temporary, former.st_uid, former.st_gid)
