@@ -1,0 +1,84 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Do no harm: which ports must not be touched now, and why. Private to the collection."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .errors import RoceError
+from .parsers.addresses import parse_addresses
+from .parsers.rdma import parse_user_qps
+
+if t.TYPE_CHECKING:
+    from .host import Host
+    from .ports import Port
+
+_PARENTS = 20
+
+
+def management_netdevs(host: Host) -> dict[str, str]:
+    """Netdevs that carry the connection to this node, those below them included -> the reason."""
+    reasons = {}
+    address = _ssh_server_address(host)
+    for netdev in _netdevs_with(host, address) if address else []:
+        reasons[netdev] = f"the management connection comes in on {address}"
+    for netdev in _default_route_netdevs(host):
+        reasons.setdefault(netdev, "the default route uses it")
+    for netdev, reason in list(reasons.items()):
+        for lower in _lower_netdevs(host, netdev):
+            reasons.setdefault(lower, f"{netdev} is on top of it, and {reason}")
+    return reasons
+
+
+def _ssh_server_address(host: Host) -> str:
+    """This node's address of the ssh connection that started us; sudo hides it in a parent's environment."""
+    value, pid = host.env("SSH_CONNECTION"), host.pid()
+    for _generation in range(_PARENTS):
+        if value or pid <= 1:
+            break
+        environment = host.read_optional(f"/proc/{pid}/environ") or ""
+        value = dict(item.partition("=")[::2] for item in environment.split("\0")).get("SSH_CONNECTION")
+        pid = _parent(host, pid)
+    words = (value or "").split()
+    return words[2] if len(words) == 4 else ""
+
+
+def _parent(host: Host, pid: int) -> int:
+    # /proc/PID/stat: "pid (comm) state ppid …", and comm may hold blanks and parentheses.
+    after_comm = (host.read_optional(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
+    return int(after_comm[1]) if len(after_comm) > 1 else 0
+
+
+def _netdevs_with(host: Host, address: str) -> list[str]:
+    addresses = parse_addresses(host.run("ip", "-j", "address", "show").out)
+    return [netdev for netdev, own in addresses.items() if address in own]
+
+
+def _default_route_netdevs(host: Host) -> list[str]:
+    rows = [line.split() for line in (host.read_optional("/proc/net/route") or "").splitlines()[1:]]
+    # fib_trie.c: Iface, Destination, Gateway, Flags, RefCnt, Use, Metric, Mask, …, in hexadecimal.
+    return sorted({row[0] for row in rows if len(row) > 7 and row[1] == row[7] == "00000000"})
+
+
+def _lower_netdevs(host: Host, netdev: str) -> t.Iterator[str]:
+    for name in host.listdir(f"/sys/class/net/{netdev}"):
+        if name.startswith("lower_"):
+            lower = name[len("lower_") :]
+            yield lower
+            yield from _lower_netdevs(host, lower)
+
+
+def busy_ports(host: Host, ports: t.Iterable[Port]) -> dict[str, str]:
+    """Netdevs whose RDMA device has queue pairs of user-space programs -> who has them."""
+    try:
+        users = parse_user_qps(host.run("rdma", "-j", "resource", "show", "qp").out)
+    except RoceError as exc:
+        return {port.netdev: f"whether a job uses the port could not be found out: {exc}" for port in ports}
+    busy = {}
+    for port in ports:
+        mine = sorted({(user["comm"], user["pid"]) for user in users if user["ibdev"] == port.ibdev})
+        if mine:
+            names = ", ".join(f"{comm} (pid {pid})" for comm, pid in mine)
+            busy[port.netdev] = f"busy: RDMA queue pairs on {port.ibdev} belong to {names}"
+    return busy

@@ -1,0 +1,83 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Output of iproute2's ``rdma`` -> data. Pure. Shapes: iproute2 rdma/link.c, rdma/res-qp.c."""
+
+from __future__ import annotations
+
+import json
+import re
+import typing as t
+
+from ..errors import ParseError
+
+
+def parse_links(text: str) -> list[dict[str, t.Any]]:
+    """One dict a port: ibdev, port, state, physical_state, netdev (empty when unknown), in natural order."""
+    links = _links_json(text) if text.lstrip().startswith("[") else _links_text(text)
+    return sorted(links, key=lambda link: (natural(link["ibdev"]), link["port"]))
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """A sort key that puts mlx5_10 after mlx5_9."""
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.findall(r"[0-9]+|[^0-9]+", name)]
+
+
+def _links_json(text: str) -> list[dict[str, t.Any]]:
+    links = []
+    for entry in _json_list(text, "rdma link"):
+        if not (isinstance(entry.get("ifname"), str) and type(entry.get("port")) is int):
+            raise ParseError(f"rdma link: {entry!r}: ifname and port were expected")
+        links.append(
+            {
+                "ibdev": entry["ifname"],
+                "port": entry["port"],
+                "state": str(entry.get("state", "")),
+                "physical_state": str(entry.get("physical_state", "")),
+                "netdev": str(entry.get("netdev", "")),
+            }
+        )
+    return links
+
+
+def _links_text(text: str) -> list[dict[str, t.Any]]:
+    links = []
+    for line in text.splitlines():
+        found = re.match(r"link (\S+)/(\d+)\b(.*)", line)
+        if found is None:
+            continue
+        words = dict(re.findall(r"(state|physical_state|netdev) (\S+)", found.group(3)))
+        links.append(
+            {
+                "ibdev": found.group(1),
+                "port": int(found.group(2)),
+                "state": words.get("state", ""),
+                "physical_state": words.get("physical_state", ""),
+                "netdev": words.get("netdev", ""),
+            }
+        )
+    return links
+
+
+def parse_user_qps(text: str) -> list[dict[str, t.Any]]:
+    """Queue pairs of user-space processes in ``rdma -j resource show qp``: ibdev, pid, comm.
+
+    The kernel's own have no process number, and their comm stands in brackets.
+    """
+    users = []
+    for entry in _json_list(text, "rdma resource"):
+        pid, comm = entry.get("pid"), str(entry.get("comm", ""))
+        if type(pid) is int and pid > 0 and not comm.startswith("["):
+            users.append({"ibdev": str(entry.get("ifname", "")), "pid": pid, "comm": comm})
+    return users
+
+
+def _json_list(text: str, what: str) -> list[dict[str, t.Any]]:
+    if not text.strip():
+        return []
+    try:
+        data = json.loads(text)
+    except ValueError as exc:
+        raise ParseError(f"{what}: output is not JSON: {text.strip()[:80]!r}") from exc
+    if not (isinstance(data, list) and all(isinstance(entry, dict) for entry in data)):
+        raise ParseError(f"{what}: a list of objects was expected, got {text.strip()[:80]!r}")
+    return data

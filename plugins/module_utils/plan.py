@@ -1,0 +1,255 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Read, plan, apply, read back, roll back: the only way in which this collection changes a port.
+
+Everything of all ports is read and planned before anything is done. A port is a transaction: when
+one of its changes fails, or reads back as something else, the plan from the state it is then in to
+its former state is applied, and the other ports go on.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+from .errors import HostError, PolicyError, RoceError, ToolMissing, Unreadable
+from .settings.base import Change, Setting, State, Value
+
+if t.TYPE_CHECKING:
+    from .host import Host
+    from .ports import Port
+
+# A link bounce takes mlx5 a few seconds; addresses and GIDs follow the carrier.
+_LINK_LIMIT_S = 30.0
+_BOUNCE_LIMIT_S = 1.0
+# A kernel setting reads back at once or never; two more looks forgive a driver that defers it.
+_READ_BACK_LOOKS = 3
+_PAUSE_S = 0.2
+
+
+# -- planning: pure ------------------------------------------------------------------------------
+
+
+def plan_port(settings: t.Sequence[Setting], port: Port, wanted: State, actual: State) -> list[Change]:
+    """The changes that take a port from ``actual`` to ``wanted``, in the order to make them.
+
+    First what must let go (highest rank first), then every setting by rank, each planned on the
+    state that the earlier changes will have made. Raises PolicyError for what the driver refuses.
+    """
+    state = dict(actual)
+    changes: list[Change] = []
+    ranked = [s for s in sorted(settings, key=lambda s: s.rank) if s.name in wanted and s.name in actual]
+    for setting in reversed(ranked):
+        _extend(changes, state, setting, port, setting.release(port, wanted, state))
+    for setting in ranked:
+        _extend(changes, state, setting, port, wanted[setting.name])
+    return changes
+
+
+def _extend(changes: list[Change], state: State, setting: Setting, port: Port, value: Value | None) -> None:
+    if value is None or setting.equal(value, state[setting.name]):
+        return
+    setting.refuse(port, value, state)
+    change = setting.change(port, value, state)
+    changes.append(change)
+    state[setting.name] = change.after
+
+
+def planned_state(actual: State, changes: t.Iterable[Change]) -> State:
+    """The state that a port will be in once the changes are made."""
+    return {**actual, **{change.setting: change.after for change in changes}}
+
+
+# -- the run -------------------------------------------------------------------------------------
+
+
+@dataclass
+class PortRun:
+    """What happened, or would happen, to one port."""
+
+    port: Port
+    wanted: State
+    before: State = field(default_factory=dict)
+    after: State = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
+    unreadable: dict[str, str] = field(default_factory=dict)  # setting -> reason
+    planned_only: bool = True
+    error: str = ""
+    tried: list[Change] = field(default_factory=list)
+    rolled_back: bool = False
+    left_over: dict[str, dict[str, Value]] = field(default_factory=dict)  # setting -> was, is
+
+    def as_failure(self) -> dict[str, t.Any]:
+        """For ``fail_json``: the reason, how far it got, whether it was undone, what differs still."""
+        return {
+            "error": self.error,
+            "tried": [change.setting for change in self.tried],
+            "not_tried": [change.setting for change in self.changes[len(self.tried) :]],
+            "rolled_back": self.rolled_back,
+            "left_over": self.left_over,
+        }
+
+
+def read_state(settings: t.Sequence[Setting], host: Host, port: Port) -> tuple[State, dict[str, str]]:
+    """Running values by setting, and the reason for each one that can't be read."""
+    state: State = {}
+    unreadable: dict[str, str] = {}
+    for setting in settings:
+        try:
+            state[setting.name] = setting.read(host, port)
+        except (Unreadable, ToolMissing) as exc:
+            unreadable[setting.name] = str(exc)
+        except RoceError as exc:
+            unreadable[setting.name] = f"{port.netdev}: {setting.name}: {exc}"
+    return state, unreadable
+
+
+def plan_run(settings: t.Sequence[Setting], host: Host, port: Port, wanted: State) -> PortRun:
+    """Read a port and plan its changes. Raises PolicyError; what can't be read is noted."""
+    managed = [setting for setting in settings if setting.name in wanted]
+    before, unreadable = read_state(managed, host, port)
+    changes = plan_port(managed, port, wanted, before)
+    return PortRun(port, wanted, before, planned_state(before, changes), changes, unreadable)
+
+
+def apply_run(settings: t.Sequence[Setting], host: Host, run: PortRun) -> None:
+    """Make the planned changes of one port, read it back, and roll it back if anything is not as planned."""
+    run.planned_only = False
+    if run.unreadable:
+        run.error = "; ".join(run.unreadable.values())
+        run.after = run.before
+        return
+    if not run.changes:
+        return
+    signs = signs_of_life(host, run.port)
+    try:
+        for change in run.changes:
+            run.tried.append(change)
+            for operation in change.operations:
+                operation.perform(host)
+        _wait_for_link(host, run, signs)
+        _read_back(settings, host, run)
+    except RoceError as exc:
+        run.error = str(exc)
+        _roll_back(settings, host, run, signs)
+
+
+def _managed(settings: t.Sequence[Setting], run: PortRun) -> list[Setting]:
+    return [setting for setting in settings if setting.name in run.before]
+
+
+def _read_back(settings: t.Sequence[Setting], host: Host, run: PortRun) -> None:
+    """Read the whole port until every setting is as planned. Raises HostError naming both values."""
+    expected = planned_state(run.before, run.changes)
+    differing = ""
+    for look in range(_READ_BACK_LOOKS):
+        if look:
+            host.sleep(_PAUSE_S)
+        actual, unreadable = read_state(_managed(settings, run), host, run.port)
+        if unreadable:
+            differing = "; ".join(unreadable.values())
+            continue
+        wrong = [s for s in _managed(settings, run) if not s.equal(expected[s.name], actual[s.name])]
+        if not wrong:
+            run.after = actual
+            return
+        differing = "; ".join(
+            f"{run.port.netdev}: {s.name} reads back as {actual[s.name]} … {expected[s.name]} was expected ({s.evidence(run.port)})"
+            for s in wrong
+        )
+    raise HostError(differing)
+
+
+def _roll_back(settings: t.Sequence[Setting], host: Host, run: PortRun, signs: SignsOfLife) -> None:
+    """Bring the port back to its former state as far as it goes, and note what differs still."""
+    managed = _managed(settings, run)
+    actual, _unreadable = read_state(managed, host, run.port)
+    for change in _undo_plan(managed, run, actual):
+        for operation in change.operations:
+            try:
+                operation.perform(host)
+            except RoceError as exc:
+                run.error += f"; while rolling back {change.setting}: {exc}"
+                break
+    try:
+        _wait_for_link(host, run, signs)
+    except HostError as exc:
+        run.error += f"; after rolling back: {exc}"
+    run.after, _unreadable = read_state(managed, host, run.port)
+    run.left_over = {
+        s.name: {"was": run.before[s.name], "is": run.after.get(s.name, {})}
+        for s in managed
+        if s.name not in run.after or not s.equal(run.before[s.name], run.after[s.name])
+    }
+    run.rolled_back = not run.left_over
+
+
+def _undo_plan(managed: list[Setting], run: PortRun, actual: State) -> list[Change]:
+    """Undo is nothing but the plan from the new state to the old one, less what no tool can restore."""
+    former = {s.name: run.before[s.name] for s in managed if s.name in actual}
+    for setting in managed:
+        refusal = _refusal(setting, run.port, former, actual)
+        if refusal:
+            run.error += f"; cannot be rolled back: {refusal}"
+            del former[setting.name]
+    return plan_port(managed, run.port, former, actual)
+
+
+def _refusal(setting: Setting, port: Port, wanted: State, state: State) -> str:
+    """Why a setting cannot go to its wanted value; empty when it can, or is there already."""
+    if setting.name not in wanted or setting.equal(wanted[setting.name], state[setting.name]):
+        return ""
+    try:
+        setting.refuse(port, wanted[setting.name], state)
+    except PolicyError as exc:
+        return str(exc)
+    return ""
+
+
+# -- the link ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SignsOfLife:
+    """What a port must show again after its link bounced."""
+
+    carrier: bool
+    carrier_changes: str
+    gids: frozenset[str]
+
+
+def signs_of_life(host: Host, port: Port) -> SignsOfLife:
+    """Carrier of the netdev and the GIDs of the RDMA port (they follow the netdev's addresses)."""
+    folder = f"/sys/class/infiniband/{port.ibdev}/ports/{port.ibport}/gids"
+    gids = {(host.read_optional(f"{folder}/{index}") or "").strip() for index in host.listdir(folder)}
+    netdev = f"/sys/class/net/{port.netdev}"
+    return SignsOfLife(
+        carrier=(host.read_optional(f"{netdev}/carrier") or "").strip() == "1",
+        carrier_changes=(host.read_optional(f"{netdev}/carrier_changes") or "").strip(),
+        gids=frozenset(gid for gid in gids if gid.strip("0:")),
+    )
+
+
+def _wait_for_link(host: Host, run: PortRun, before: SignsOfLife) -> None:
+    """Wait until what a bounced link took away is back. Raises HostError when it stays away."""
+    if not any(change.disturbs for change in run.tried):
+        return
+    if any(change.bounces_link for change in run.tried):
+        _wait_for_bounce(host, run.port, before)
+    deadline = host.now() + _LINK_LIMIT_S
+    while True:
+        now = signs_of_life(host, run.port)
+        missing = sorted(before.gids - now.gids)
+        if not missing and (now.carrier or not before.carrier):
+            return
+        if host.now() >= deadline:
+            what = f"GIDs {', '.join(missing)}" if missing else "the carrier"
+            raise HostError(f"{run.port.netdev}: {what} did not come back within {_LINK_LIMIT_S:g} s after the change")
+        host.sleep(_PAUSE_S)
+
+
+def _wait_for_bounce(host: Host, port: Port, before: SignsOfLife) -> None:
+    """Firmware drops the link a moment after the command returned: look again only once it has."""
+    deadline = host.now() + _BOUNCE_LIMIT_S
+    while signs_of_life(host, port).carrier_changes == before.carrier_changes and host.now() < deadline:
+        host.sleep(_PAUSE_S)

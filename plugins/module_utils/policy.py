@@ -1,0 +1,385 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The policy of a fabric: defaults, validation, derived values. Pure. Private to the collection.
+
+Everything on a node is derived from one policy, so that no two settings can disagree. A policy that
+contradicts itself is refused as a whole, naming both fields; what is odd but harmless is a warning.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from dataclasses import dataclass, field, fields
+
+from .errors import PolicyError
+from .settings.base import Value
+from .settings.mqprio import ABSENT, mqprio_value
+from .settings.registry import NAMES
+
+PRIOS = 8
+RDMA_MTUS = (256, 512, 1024, 2048, 4096)
+# include/rdma/ib_addr.h: GRH 40 + UDP 8 + BTH 12 + XRC 4 + AtomicETH 28 + ICRC 4 bytes.
+RDMA_HEADERS = 96
+ROCE_MODES = ("IB/RoCE v1", "RoCE v2")
+_ALLOWED = {
+    "prios": "a list of priorities 0 to 7",
+    "dscp_map": "a mapping of DSCP 0..63 to priority 0..7",
+    "ets": "a list of {tc: 0..7, prios: [0..7], tsa: ets or strict, bw: 0..100}",
+    "mqprio": "'absent' or {num_tc: 1..16, map: [0..15], queues: [COUNT@OFFSET], hw: true or false, mode: dcb or channel}",
+}
+
+
+def rdma_mtu(netdev_mtu: int) -> int:
+    """The largest RDMA MTU in bytes that fits into a netdev MTU; 0 when none does."""
+    return max((mtu for mtu in RDMA_MTUS if mtu + RDMA_HEADERS <= netdev_mtu), default=0)
+
+
+@dataclass(frozen=True)
+class EtsClass:
+    """One traffic class: its priorities, its algorithm and its share of the link in percent."""
+
+    tc: int
+    prios: tuple[int, ...]
+    tsa: str
+    bw: int = 0
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A checked policy. Fields are those of the variable ``roce_policy``; see docs/policy.md."""
+
+    link_gbps: float | None = None
+    efficiency: float = 0.9
+    mtu: int = 9000
+    rdma_mtu: int = 4096
+    dcbx: str = "host"
+    pause: bool = False
+    trust: str = "dscp"
+    dscp_map: dict[int, int] = field(default_factory=dict)
+    data_prio: int = 3
+    data_dscp: int = 26
+    cnp_prio: int = 6
+    cnp_dscp: int = 48
+    pfc: tuple[int, ...] = (3,)
+    ets: tuple[EtsClass, ...] = ()
+    roce_mode: str = "RoCE v2"
+    tos: int = 106
+    mqprio: Value | None = None
+    unmanaged: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def dscp_overrides(self) -> dict[int, int]:
+        """What differs from DSCP>>3: the declared map, then data and CNP on their priorities."""
+        return {**self.dscp_map, self.data_dscp: self.data_prio, self.cnp_dscp: self.cnp_prio}
+
+    def ets_table(self) -> Value:
+        """The ETS classes as the three tables of eight that the kernel keeps; unused classes are strict."""
+        tsa, bw, prio_tc = ["strict"] * PRIOS, [0] * PRIOS, [0] * PRIOS
+        for class_ in self.ets:
+            tsa[class_.tc], bw[class_.tc] = class_.tsa, class_.bw
+            for prio in class_.prios:
+                prio_tc[prio] = class_.tc
+        return {"tsa": tsa, "bw": bw, "prio_tc": prio_tc}
+
+    def mqprio_value(self) -> Value | None:
+        """The root qdisc asked for; None when the policy leaves it alone."""
+        return self.mqprio
+
+    def nccl(self) -> dict[str, str]:
+        """NCCL variables that follow from the policy alone."""
+        return {"NCCL_IB_TC": str(self.tos)}
+
+    def derived(self) -> dict[str, t.Any]:
+        """What follows from the policy, as plain JSON, for inventories, templates and reports."""
+        return {
+            "tos": self.tos,
+            "traffic_class": self.tos,
+            "nccl": self.nccl(),
+            "rdma_mtu": self.rdma_mtu,
+            "mtu": self.mtu,
+            "link_gbps": self.link_gbps,
+            "efficiency": self.efficiency,
+            "min_gbps": None if self.link_gbps is None else round(self.link_gbps * self.efficiency, 6),
+            "warnings": list(self.warnings),
+        }
+
+
+class _Reader:
+    """Reads fields of the user's mapping one by one and collects what is wrong with them."""
+
+    def __init__(self, raw: t.Mapping[str, t.Any]) -> None:
+        self._raw = raw
+        self.problems: list[str] = []
+
+    def given(self, key: str) -> bool:
+        return self._raw.get(key) is not None
+
+    def take(self, key: str, default: t.Any, convert: t.Callable[[t.Any], t.Any], allowed: str) -> t.Any:
+        """The converted value of a field; a wrong one becomes a problem and the default."""
+        if not self.given(key):
+            return default
+        try:
+            return convert(self._raw[key])
+        except (TypeError, ValueError):
+            self.problem(key, self._raw[key], allowed)
+            return default
+
+    def problem(self, key: str, value: t.Any, allowed: str) -> None:
+        self.problems.append(f"{key}: {value!r} … {allowed} was expected")
+
+
+def _integer(low: int, high: int) -> t.Callable[[t.Any], int]:
+    def convert(value: t.Any) -> int:
+        if isinstance(value, (bool, float)):
+            raise ValueError
+        number = int(value)
+        if not low <= number <= high:
+            raise ValueError
+        return number
+
+    return convert
+
+
+def _number(low: float, high: float) -> t.Callable[[t.Any], float]:
+    def convert(value: t.Any) -> float:
+        if isinstance(value, bool):
+            raise ValueError
+        number = float(value)
+        if not low < number <= high:
+            raise ValueError
+        return number
+
+    return convert
+
+
+def _choice(*allowed: t.Any) -> t.Callable[[t.Any], t.Any]:
+    def convert(value: t.Any) -> t.Any:
+        for choice in allowed:
+            if value == choice and isinstance(value, bool) == isinstance(choice, bool):
+                return choice
+        raise ValueError
+
+    return convert
+
+
+def _switch(value: t.Any) -> bool:
+    words = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in words:
+        return words[value.lower()]
+    raise ValueError
+
+
+def _prios(value: t.Any) -> tuple[int, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise ValueError
+    return tuple(sorted({_integer(0, PRIOS - 1)(item) for item in value}))
+
+
+def _dscp_map(value: t.Any) -> dict[int, int]:
+    if not isinstance(value, t.Mapping):
+        raise ValueError
+    return {_integer(0, 63)(dscp): _integer(0, PRIOS - 1)(prio) for dscp, prio in value.items()}
+
+
+def _names(value: t.Any) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise ValueError
+    return tuple(_choice(*NAMES)(item) for item in value)
+
+
+def _ets(value: t.Any) -> tuple[EtsClass, ...]:
+    if not isinstance(value, (list, tuple)) or not value:
+        raise ValueError
+    return tuple(_ets_class(item) for item in value)
+
+
+def _ets_class(item: t.Any) -> EtsClass:
+    if not isinstance(item, t.Mapping) or set(item) - {"tc", "prios", "tsa", "bw"}:
+        raise ValueError
+    return EtsClass(
+        tc=_integer(0, PRIOS - 1)(item.get("tc")),
+        prios=_prios(item.get("prios", [])),
+        tsa=_choice("ets", "strict")(item.get("tsa", "ets")),
+        bw=_integer(0, 100)(item.get("bw", 0)),
+    )
+
+
+def queue_pair(value: t.Any) -> list[int]:
+    """``"8@2"`` (tc's COUNT@OFFSET) or ``[8, 2]`` -> [8, 2]. Raises ValueError."""
+    if isinstance(value, (list, tuple)) and len(value) == 2:
+        return [_integer(1, 65535)(value[0]), _integer(0, 65535)(value[1])]
+    found = re.fullmatch(r"(\d+)@(\d+)", value) if isinstance(value, str) else None
+    if found is None or found.group(1) == "0":
+        raise ValueError
+    return [int(found.group(1)), int(found.group(2))]
+
+
+def _mqprio(value: t.Any) -> Value:
+    if value == "absent":
+        return ABSENT
+    if not isinstance(value, t.Mapping) or set(value) - {"num_tc", "map", "queues", "hw", "mode"}:
+        raise ValueError
+    num_tc = _integer(1, 16)(value.get("num_tc"))
+    map_ = [_integer(0, 15)(item) for item in value.get("map", [])]
+    queues = [queue_pair(item) for item in value.get("queues", [])]
+    offload = _choice("dcb", "channel")(value.get("mode", "dcb")) if _switch(value.get("hw", False)) else "off"
+    return mqprio_value(num_tc, map_, queues, offload)
+
+
+def default_ets(data_prio: int, cnp_prio: int) -> tuple[EtsClass, ...]:
+    """Half for RDMA, half for the rest, CNPs strict above both."""
+    others = tuple(prio for prio in range(PRIOS) if prio not in (data_prio, cnp_prio))
+    rest = 0 if data_prio != 0 and cnp_prio != 0 else others[0]
+    return (
+        EtsClass(tc=rest, prios=others, tsa="ets", bw=50),
+        EtsClass(tc=data_prio, prios=(data_prio,), tsa="ets", bw=50),
+        EtsClass(tc=cnp_prio, prios=(cnp_prio,), tsa="strict"),
+    )
+
+
+def _checked(name: str, value: t.Any, convert: t.Callable[[t.Any], t.Any], allowed: str) -> t.Any:
+    """A converted option of a single-setting module. Raises PolicyError."""
+    try:
+        return convert(value)
+    except (TypeError, ValueError) as exc:
+        raise PolicyError(f"{name}: {value!r} … {allowed} was expected") from exc
+
+
+def dscp_map(value: t.Any) -> dict[int, int]:
+    """Checked overrides of the DSCP map. Raises PolicyError."""
+    return _checked("dscp_map", value, _dscp_map, _ALLOWED["dscp_map"])
+
+
+def prios(name: str, value: t.Any) -> tuple[int, ...]:
+    """Checked priorities, sorted, each once. Raises PolicyError."""
+    return _checked(name, value, _prios, _ALLOWED["prios"])
+
+
+def tos_byte(value: t.Any) -> int:
+    """A checked TOS byte. Raises PolicyError."""
+    return _checked("tos", value, _integer(0, 255), "0 to 255")
+
+
+def ets_table(value: t.Any) -> Value:
+    """Checked ETS classes as the kernel's tables. Raises PolicyError."""
+    classes = _checked("ets", value, _ets, _ALLOWED["ets"])
+    problems = list(_ets_contradictions(classes))
+    if problems:
+        raise PolicyError("; ".join(problems))
+    return Policy(ets=classes).ets_table()
+
+
+def mqprio_table(value: t.Any) -> Value:
+    """A checked root qdisc: "absent" or the mapping of ``roce_policy.mqprio``. Raises PolicyError."""
+    return _checked("mqprio", value, _mqprio, _ALLOWED["mqprio"])
+
+
+def parse_policy(raw: t.Mapping[str, t.Any]) -> Policy:
+    """A policy from the user's mapping. Raises PolicyError listing everything that is wrong."""
+    if not isinstance(raw, t.Mapping):
+        raise PolicyError(f"roce_policy: {raw!r} … a mapping was expected")
+    known = {item.name for item in fields(Policy)} - {"warnings"}
+    unknown = sorted(set(map(str, raw)) - known)
+    if unknown:
+        raise PolicyError(f"roce_policy: unknown field {unknown[0]!r} … one of {', '.join(sorted(known))} was expected")
+    reader = _Reader(raw)
+    policy = _read(reader)
+    problems = reader.problems or _contradictions(policy)
+    if problems:
+        raise PolicyError("roce_policy: " + "; ".join(problems))
+    return policy
+
+
+def _read(reader: _Reader) -> Policy:
+    prio, dscp = _integer(0, PRIOS - 1), _integer(0, 63)
+    data_prio = reader.take("data_prio", 3, prio, "0 to 7")
+    data_dscp = reader.take("data_dscp", 26, dscp, "0 to 63")
+    cnp_prio = reader.take("cnp_prio", 6, prio, "0 to 7")
+    tos = reader.take("tos", data_dscp * 4 + 2, _integer(0, 255), "0 to 255")
+    return Policy(
+        link_gbps=reader.take("link_gbps", None, _number(0, 100000), "the link rate in Gb/s, above 0,"),
+        efficiency=reader.take("efficiency", 0.9, _number(0, 1), "a share of the link rate, above 0 and at most 1,"),
+        mtu=reader.take("mtu", 9000, _integer(68, 9978), "68 to 9978"),
+        rdma_mtu=reader.take("rdma_mtu", 4096, _choice(*RDMA_MTUS), "256, 512, 1024, 2048 or 4096"),
+        dcbx=reader.take("dcbx", "host", _choice("host"), "'host' (or dcbx listed under unmanaged)"),
+        pause=reader.take("pause", False, _switch, "true or false"),
+        trust=reader.take("trust", "dscp", _choice("dscp", "pcp"), "'dscp' or 'pcp'"),
+        dscp_map=reader.take("dscp_map", {}, _dscp_map, _ALLOWED["dscp_map"]),
+        data_prio=data_prio,
+        data_dscp=data_dscp,
+        cnp_prio=cnp_prio,
+        cnp_dscp=reader.take("cnp_dscp", 48, dscp, "0 to 63"),
+        pfc=reader.take("pfc", (data_prio,), _prios, _ALLOWED["prios"]),
+        ets=reader.take("ets", default_ets(data_prio, cnp_prio), _ets, _ALLOWED["ets"]),
+        roce_mode=reader.take("roce_mode", "RoCE v2", _choice(*ROCE_MODES), "'RoCE v2' or 'IB/RoCE v1'"),
+        tos=tos,
+        mqprio=reader.take("mqprio", None, _mqprio, _ALLOWED["mqprio"]),
+        unmanaged=reader.take("unmanaged", (), _names, f"a list of {', '.join(NAMES)}"),
+        warnings=_warnings(tos),
+    )
+
+
+def _warnings(tos: int) -> tuple[str, ...]:
+    if tos & 3 == 0:
+        # mlx5 takes the DSCP from the TOS and sets ECT by itself when congestion control is on.
+        return (f"tos: {tos} has no ECN bits ({tos | 2} has); mlx5 programs only its DSCP, other stacks may send non-ECT",)
+    return ()
+
+
+def _contradictions(policy: Policy) -> list[str]:
+    return [*_priority_contradictions(policy), *_dscp_contradictions(policy), *_ets_contradictions(policy.ets)]
+
+
+def _priority_contradictions(policy: Policy) -> t.Iterator[str]:
+    if policy.data_prio == policy.cnp_prio:
+        yield f"data_prio and cnp_prio are both {policy.data_prio}: congestion notifications would queue behind the data"
+    if policy.cnp_prio in policy.pfc:
+        yield f"cnp_prio {policy.cnp_prio} is in pfc {list(policy.pfc)}: a paused class would hold back congestion notifications"
+    if "pfc" not in policy.unmanaged and policy.pfc and policy.data_prio not in policy.pfc:
+        yield f"data_prio {policy.data_prio} is not in pfc {list(policy.pfc)}: RDMA data would not be lossless"
+    if policy.pause and policy.pfc:
+        yield f"pause is on and pfc is {list(policy.pfc)}: a port does one or the other"
+    if policy.rdma_mtu + RDMA_HEADERS > policy.mtu:
+        yield (
+            f"mtu {policy.mtu} is too small for rdma_mtu {policy.rdma_mtu}:"
+            f" at least {policy.rdma_mtu + RDMA_HEADERS} was expected"
+        )
+
+
+def _dscp_contradictions(policy: Policy) -> t.Iterator[str]:
+    if policy.data_dscp == policy.cnp_dscp:
+        yield f"data_dscp and cnp_dscp are both {policy.data_dscp}"
+    if policy.tos >> 2 != policy.data_dscp:
+        yield f"tos {policy.tos} stands for DSCP {policy.tos >> 2}, and data_dscp is {policy.data_dscp}"
+    for name in ("data", "cnp"):
+        dscp, prio = getattr(policy, f"{name}_dscp"), getattr(policy, f"{name}_prio")
+        if policy.dscp_map.get(dscp, prio) != prio:
+            yield f"dscp_map sends DSCP {dscp} ({name}_dscp) to priority {policy.dscp_map[dscp]}, and {name}_prio is {prio}"
+
+
+def _ets_contradictions(classes: tuple[EtsClass, ...]) -> t.Iterator[str]:
+    shared = [class_ for class_ in classes if class_.tsa == "ets"]
+    total = sum(class_.bw for class_ in shared)
+    if shared and total != 100:
+        yield f"ets: the bandwidths {[class_.bw for class_ in shared]} add up to {total}, 100 was expected"
+    for class_ in classes:
+        if class_.tsa == "strict" and class_.bw:
+            yield f"ets: tc {class_.tc} is strict and has bw {class_.bw}: only ets classes have a share"
+        if class_.bw and not class_.prios:
+            yield f"ets: tc {class_.tc} has bw {class_.bw} and no priority maps to it"
+    yield from _ets_duplicates(classes)
+
+
+def _ets_duplicates(classes: tuple[EtsClass, ...]) -> t.Iterator[str]:
+    tcs = [class_.tc for class_ in classes]
+    prios = [prio for class_ in classes for prio in class_.prios]
+    for what, values in (("tc", tcs), ("priority", prios)):
+        twice = sorted({value for value in values if values.count(value) > 1})
+        if twice:
+            yield f"ets: {what} {twice[0]} is listed twice"
+    missing = sorted(set(range(PRIOS)) - set(prios))
+    if missing:
+        yield f"ets: priorities {missing} are in no class"

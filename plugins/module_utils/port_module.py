@@ -1,0 +1,43 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What the modules that change ports share: their common options, one call, one exit.
+
+Private to the collection.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from .errors import RoceError
+from .host import Host
+from .node import Options, converge
+from .settings.base import State
+from .settings.registry import SETTINGS
+
+PORT_OPTIONS: dict[str, t.Any] = {
+    "ports": {"type": "list", "elements": "str", "required": True},
+    "when_busy": {"type": "str", "choices": ["refuse", "force"], "default": "refuse"},
+    "allow_management": {"type": "list", "elements": "str", "default": []},
+}
+
+
+def run_port_module(module: t.Any, wanted: t.Callable[[dict[str, t.Any]], State], **extra: t.Any) -> None:
+    """Bring the ports to what ``wanted`` makes of the module's parameters, and exit with ``extra`` results."""
+    params = module.params
+    try:
+        state = wanted(params)
+        options = Options(
+            dry_run=module.check_mode,
+            when_busy=params["when_busy"],
+            allow_management=tuple(params["allow_management"]),
+        )
+        settings = [setting for setting in SETTINGS if setting.name in state]
+        result = converge(Host(), params["ports"], settings, state, options)
+    except RoceError as exc:
+        module.fail_json(msg=str(exc))
+    for note in result.notes():
+        module.warn(note)
+    if result.message():
+        module.fail_json(msg=result.message(), **result.as_dict(), **extra)
+    module.exit_json(**result.as_dict(), **extra)

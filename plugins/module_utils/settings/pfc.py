@@ -1,0 +1,45 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Priority flow control (IEEE 802.1Qbb): which priorities are lossless."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..operations import Operation, Run
+from ..parsers.dcb import PRIOS, parse_pfc
+from .base import Setting, State, Value
+from .dcb_tool import show
+
+if t.TYPE_CHECKING:
+    from ..host import Host
+    from ..policy import Policy
+    from ..ports import Port
+
+
+class Pfc(Setting):
+    """``{"enabled_prios": [3]}``. On mlx5 a changed mask bounces the link; the same mask does not."""
+
+    name = "pfc"
+    rank = 60
+    disturbs = True
+    bounces_link = True
+    risk = "RDMA packets are dropped when a switch or receiver is congested, and go-back-N makes each loss dear"
+
+    def read(self, host: Host, port: Port) -> Value:
+        return {"enabled_prios": parse_pfc(show(host, "pfc", port.netdev))["enabled_prios"]}
+
+    def evidence(self, port: Port) -> str:
+        return f"dcb -j pfc show dev {port.netdev}"
+
+    def wanted(self, policy: Policy) -> Value | None:
+        return {"enabled_prios": list(policy.pfc)}
+
+    def release(self, port: Port, wanted: State, state: State) -> Value | None:
+        pause = wanted.get("pause", {})
+        # PFC and global pause share one register: pause goes on only where PFC has gone off.
+        return wanted[self.name] if pause.get("rx") or pause.get("tx") else None
+
+    def operations(self, port: Port, wanted: Value, state: State) -> tuple[Operation, ...]:
+        flags = (f"{prio}:{'on' if prio in wanted['enabled_prios'] else 'off'}" for prio in range(PRIOS))
+        return (Run(("dcb", "pfc", "set", "dev", port.netdev, "prio-pfc", *flags)),)

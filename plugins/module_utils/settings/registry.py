@@ -1,0 +1,32 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Every setting there is. A new one is a file beside this one and a line here.
+
+Static imports: Ansible ships only statically imported module_utils to a node.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from .base import Setting, State
+from .cma import Cma
+from .dcbx import Dcbx
+from .ets import Ets
+from .mqprio import Mqprio
+from .mtu import Mtu
+from .pause import Pause
+from .pfc import Pfc
+from .trust import Trust
+
+if t.TYPE_CHECKING:
+    from ..policy import Policy
+
+SETTINGS: tuple[Setting, ...] = (Mtu(), Dcbx(), Trust(), Ets(), Pfc(), Pause(), Mqprio(), Cma())
+NAMES = tuple(setting.name for setting in SETTINGS)
+
+
+def policy_state(policy: Policy) -> State:
+    """The wanted value of every setting that the policy manages."""
+    wanted = {s.name: s.wanted(policy) for s in SETTINGS if s.name not in policy.unmanaged}
+    return {name: value for name, value in wanted.items() if value is not None}

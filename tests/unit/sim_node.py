@@ -1,0 +1,168 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""A node with simulated ports, so that plans can be applied, broken and undone without a kernel.
+
+It understands exactly the commands that the settings issue and answers as the tools do. The lab
+(tests/lab) holds the same behaviour against real tools; this one is for thousands of random cases.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from dataclasses import dataclass, field
+
+from ansible_collections.lossless.roce.plugins.module_utils.errors import HostError
+from fake_host import FakeHost
+
+
+@dataclass
+class SimPort:
+    """State of one port, at the factory defaults of mlx5."""
+
+    ibdev: str
+    mtu: int = 1500
+    host_dcbx: bool = False
+    app: dict[int, int] = field(default_factory=dict)
+    tsa: list[str] = field(default_factory=lambda: ["vendor"] * 8)
+    bw: list[int] = field(default_factory=lambda: [0] * 8)
+    prio_tc: list[int] = field(default_factory=lambda: [1, 0, 2, 3, 4, 5, 6, 7])
+    pfc: set[int] = field(default_factory=set)
+    rx: bool = True
+    tx: bool = True
+    qdisc: dict[str, t.Any] = field(default_factory=lambda: {"kind": "mq", "handle": "0:", "root": True})
+    combined: int = 8
+    tos: int = 0
+    exposed: bool = False
+
+
+class SimNode(FakeHost):
+    """``fail`` and ``ignore`` take a command line (or "write PATH") and say what goes wrong with it."""
+
+    def __init__(self, ports: dict[str, SimPort]) -> None:
+        super().__init__()
+        self.ports = ports
+        self.fail: t.Callable[[str], bool] = lambda _line: False
+        self.ignore: t.Callable[[str], bool] = lambda _line: False
+        self.sets: list[str] = []
+        self.users: list[dict[str, t.Any]] = []
+        for name, port in ports.items():
+            self.files[f"/sys/class/net/{name}/carrier"] = "1\n"
+            self.files[f"/sys/class/infiniband/{port.ibdev}/ports/1/link_layer"] = "Ethernet\n"
+            for queue in range(64):
+                self.files[f"/sys/class/net/{name}/queues/tx-{queue}/tx_timeout"] = "0\n"
+        self.files["/sys/kernel/config/rdma_cm/."] = ""
+
+    # -- files -----------------------------------------------------------------------------
+
+    def read(self, path: str) -> str:
+        for name, port in self.ports.items():
+            if path == f"/sys/class/net/{name}/mtu":
+                return f"{port.mtu}\n"
+            if path.startswith(f"/sys/kernel/config/rdma_cm/{port.ibdev}/") and port.exposed:
+                return f"{port.tos}\n" if path.endswith("_tos") else "RoCE v2\n"
+        return super().read(path)
+
+    def exists(self, path: str) -> bool:
+        if path.startswith("/sys/kernel/config/rdma_cm/"):
+            return any(path.split("/")[5] == port.ibdev and port.exposed for port in self.ports.values())
+        return super().exists(path)
+
+    def mkdir(self, path: str) -> None:
+        if self._goes_wrong(f"mkdir {path}"):
+            return
+        for port in self.ports.values():
+            port.exposed = port.exposed or path.endswith(port.ibdev)
+
+    def write(self, path: str, content: str) -> None:
+        if self._goes_wrong(f"write {path}"):
+            return
+        port = next(port for port in self.ports.values() if path.split("/")[5] == port.ibdev)
+        if path.endswith("_tos"):
+            port.tos = int(content)
+
+    # -- commands --------------------------------------------------------------------------
+
+    def run(self, *argv: str, check: bool = True, timeout: float = 60.0) -> t.Any:
+        answer = self._answer(list(argv))
+        self.outputs[" ".join(argv)] = answer
+        return super().run(*argv, check=check, timeout=timeout)
+
+    def _goes_wrong(self, line: str) -> bool:
+        self.sets.append(line)
+        if self.fail(line):
+            raise HostError(f"{line}: exit status 2: refused")
+        return self.ignore(line)
+
+    def _answer(self, argv: list[str]) -> str:
+        if argv[:4] == ["rdma", "-j", "link", "show"]:
+            return json.dumps([{"ifname": p.ibdev, "port": 1, "state": "ACTIVE", "netdev": n} for n, p in self.ports.items()])
+        if argv[:4] == ["rdma", "-j", "resource", "show"]:
+            return json.dumps(self.users)
+        if argv[:3] == ["ip", "-j", "address"]:
+            return "[]"
+        if argv[0] == "dcb" and argv[1] == "-j":
+            return json.dumps(self._dcb_show(argv[2], self.ports[argv[5]]))
+        if argv[:2] == ["ethtool", "--json"] and argv[2] == "-a":
+            return json.dumps([{"ifname": argv[3], "autonegotiate": False, "rx": self.ports[argv[3]].rx, "tx": self.ports[argv[3]].tx}])
+        if argv[:2] == ["ethtool", "--json"] and argv[2] == "-l":
+            return json.dumps([{"combined": self.ports[argv[3]].combined}])
+        if argv[:3] == ["tc", "-j", "qdisc"]:
+            return json.dumps([self.ports[argv[5]].qdisc])
+        if not self._goes_wrong(" ".join(argv)):
+            self._set(argv)
+        return ""
+
+    @staticmethod
+    def _dcb_show(what: str, port: SimPort) -> dict[str, t.Any]:
+        if what == "dcbx":
+            return {"cee": True, "ieee": True, **({"host": True} if port.host_dcbx else {})}
+        if what == "app":
+            return {"dscp_prio": [[d, p, " "] for d, p in sorted(port.app.items())]} if port.app else {}
+        if what == "ets":
+            return {"tc_tsa": port.tsa, "tc_bw": port.bw, "prio_tc": port.prio_tc}
+        return {"pfc_cap": 8, "delay": 7, "prio_pfc": [prio in port.pfc for prio in range(8)]}
+
+    def _set(self, argv: list[str]) -> None:
+        if argv[0] == "ip":
+            self.ports[argv[4]].mtu = int(argv[6])
+        elif argv[0] == "ethtool":
+            port = self.ports[argv[2]]
+            port.rx, port.tx = argv[4] == "on", argv[6] == "on"
+        elif argv[0] == "tc":
+            self._set_qdisc(argv)
+        else:
+            self._set_dcb(argv[1], argv[2], self.ports[argv[4]], argv[5:])
+
+    def _set_qdisc(self, argv: list[str]) -> None:
+        port = self.ports[argv[4]]
+        if argv[2] == "del":
+            port.qdisc = {"kind": "mq", "handle": "0:", "root": True}
+            return
+        assert port.qdisc["kind"] != "mqprio", "mqprio cannot be changed in place"
+        words = argv[argv.index("map") + 1 :]
+        queues = [word.split("@") for word in words if "@" in word]
+        offload = "channel" if "channel" in argv else "dcb" if argv[argv.index("hw") + 1] == "1" else "off"
+        num_tc = int(argv[argv.index("num_tc") + 1])
+        ranges = [[int(offset), int(offset) + int(count) - 1] for count, offset in queues]
+        if offload == "dcb":
+            ranges = [[0, port.combined - 1]] * num_tc
+        options = {"tc": num_tc, "map": [int(word) for word in words[:16]], "queues": ranges}
+        options["mode"] = "channel" if offload == "channel" else "dcb"
+        port.qdisc = {"kind": "mqprio", "handle": "8001:", "root": True, "options": options}
+
+    @staticmethod
+    def _set_dcb(what: str, verb: str, port: SimPort, words: list[str]) -> None:
+        pairs = [word.split(":") for word in words if ":" in word]
+        if what == "dcbx":
+            port.host_dcbx = "host" in words
+        elif what == "pfc":
+            assert not (port.rx or port.tx) or all(state == "off" for _prio, state in pairs), "PFC on under global pause"
+            port.pfc = {int(prio) for prio, state in pairs if state == "on"}
+        elif what == "app" and verb == "flush":
+            port.app = {}
+        elif what == "app":
+            port.app.update({int(dscp): int(prio) for dscp, prio in pairs})
+        else:
+            port.tsa, port.bw = [state for _tc, state in pairs[:8]], [int(share) for _tc, share in pairs[8:16]]
+            port.prio_tc = [int(tc) for _prio, tc in pairs[16:]]

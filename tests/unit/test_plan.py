@@ -1,0 +1,252 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The engine: what it plans, applies, reads back and rolls back."""
+
+from __future__ import annotations
+
+import copy
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.lossless.roce.plugins.module_utils.errors import PolicyError, RoceError
+from ansible_collections.lossless.roce.plugins.module_utils.node import Options, converge
+from ansible_collections.lossless.roce.plugins.module_utils.plan import plan_port, planned_state
+from ansible_collections.lossless.roce.plugins.module_utils.policy import parse_policy
+from ansible_collections.lossless.roce.plugins.module_utils.ports import Port
+from ansible_collections.lossless.roce.plugins.module_utils.settings.registry import SETTINGS, policy_state
+from hypothesis import given
+from hypothesis import strategies as st
+from sim_node import SimNode, SimPort
+
+PORT = Port("mlx5_0", 1, "ens1np0")
+CASES = sorted((Path(__file__).parent / "cases" / "plan").glob("*.json"))
+
+
+def run(node: SimNode, policy: dict[str, t.Any], ports: t.Sequence[str] = ("ens1np0",), **options: t.Any) -> t.Any:
+    """A whole run with a policy."""
+    return converge(node, list(ports), SETTINGS, policy_state(parse_policy(policy)), Options(**options))
+
+
+def bare(*names: str) -> SimNode:
+    """A node with ports at factory defaults."""
+    return SimNode({name: SimPort(f"mlx5_{index}") for index, name in enumerate(names or ("ens1np0",))})
+
+
+def shown(changes: list[t.Any]) -> list[str]:
+    """Command lines of changes."""
+    return [" ".join(op.shown()) for change in changes for op in change.operations]
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_golden_triple(path: Path) -> None:
+    """former + wanted -> commands; and back again by the same planner."""
+    case = json.loads(path.read_text())
+    there = plan_port(SETTINGS, PORT, case["wanted"], case["former"])
+    assert shown(there) == case["commands"]
+    back = plan_port(SETTINGS, PORT, case["former"], planned_state(case["former"], there))
+    assert shown(back) == case["undo"]
+    restored = planned_state(planned_state(case["former"], there), back)
+    assert {s.name for s in SETTINGS if s.name in restored and not s.equal(case["former"][s.name], restored[s.name])} == set()
+
+
+def test_first_run_changes_and_second_runs_no_set_command() -> None:
+    node = bare("ens1np0", "ens2np0")
+    first = run(node, {}, node.ports).as_dict()
+    assert first["changed"] and first["failed_ports"] == {}
+    node.sets.clear()
+    second = run(node, {}, node.ports).as_dict()
+    assert not second["changed"]
+    assert second["commands"] == [] and node.sets == []
+    assert {finding["verdict"] for finding in second["findings"]} == {"pass"}
+
+
+def test_check_mode_predicts_what_the_run_does() -> None:
+    node = bare()
+    predicted = run(node, {}, dry_run=True).as_dict()
+    assert node.sets == []
+    done = run(node, {}).as_dict()
+    for key in ("changed", "diff", "commands", "ports"):
+        assert predicted[key] == done[key], key
+
+
+def test_global_pause_goes_off_before_pfc_goes_on() -> None:
+    lines = shown(run(bare(), {}, dry_run=True).runs[0].changes)
+    pause = next(i for i, line in enumerate(lines) if line.startswith("ethtool -A"))
+    pfc = next(i for i, line in enumerate(lines) if line.startswith("dcb pfc"))
+    assert pause < pfc
+
+
+def test_a_value_that_reads_back_wrong_rolls_that_port_back_and_the_other_goes_on() -> None:
+    node = bare("ens1np0", "ens2np0")
+    former = copy.deepcopy(node.ports["ens1np0"])
+    node.ignore = lambda line: line.startswith("dcb ets set dev ens1np0 tc-tsa 0:ets")
+    result = run(node, {"unmanaged": ["dcbx"]}, node.ports).as_dict()
+    failure = result["failed_ports"]["ens1np0"]
+    assert "ets reads back as" in failure["error"] and "was expected" in failure["error"]
+    assert "vendor" in failure["error"] and "'bw': [50, 0, 0, 50" in failure["error"]
+    assert failure["rolled_back"] and failure["left_over"] == {}
+    now = node.ports["ens1np0"]
+    assert (now.mtu, now.app, now.pfc, now.rx, now.tx, now.tos) == (former.mtu, {}, set(), True, True, 0)
+    assert set(result["failed_ports"]) == {"ens1np0"}
+    assert node.ports["ens2np0"].pfc == {3}
+
+
+def test_what_cannot_be_restored_is_said_beforehand_and_afterwards() -> None:
+    node = bare()
+    assert any("dcbx" in note and "cannot be given back" in note for note in run(node, {}, dry_run=True).notes())
+    node.fail = lambda line: line.startswith("dcb pfc")
+    failure = run(node, {}).as_dict()["failed_ports"]["ens1np0"]
+    assert not failure["rolled_back"]
+    assert failure["left_over"] == {"dcbx": {"was": {"owner": "firmware"}, "is": {"owner": "host"}}}
+    assert failure["not_tried"] == ["cma"]
+
+
+def test_an_unreadable_port_is_named_and_left_alone_while_others_go_on() -> None:
+    node = bare("ens1np0", "ens2np0")
+    plain = node._answer
+
+    def answer(argv: list[str]) -> t.Any:
+        if argv == ["dcb", "-j", "ets", "show", "dev", "ens1np0"]:
+            return (1, "", "Attribute read: Operation not supported")
+        return plain(argv)
+
+    node._answer = answer  # type: ignore[method-assign]
+    result = run(node, {}, node.ports).as_dict()
+    assert "ens1np0: the driver has no DCB ets" in result["failed_ports"]["ens1np0"]["error"]
+    assert node.ports["ens1np0"].mtu == 1500
+    assert node.ports["ens2np0"].pfc == {3}
+
+
+def test_a_missing_tool_names_the_package_and_is_unknown_in_check_mode() -> None:
+    node = bare()
+    node.missing_tools = {"dcb"}
+    result = run(node, {}, dry_run=True).as_dict()
+    assert set(result["unknown"]["ens1np0"]) == {"dcbx", "trust", "ets", "pfc"}
+    assert "install package" in result["unknown"]["ens1np0"]["pfc"]
+    assert result["failed_ports"] == {}
+    assert {f["verdict"] for f in result["findings"] if f["check"] == "pfc"} == {"unknown"}
+
+
+def test_a_port_with_a_running_job_is_refused_unless_forced() -> None:
+    node = bare("ens1np0", "ens2np0")
+    node.users = [{"ifname": "mlx5_0", "lqpn": 18, "pid": 4711, "comm": "python3"}]
+    result = run(node, {}, node.ports).as_dict()
+    assert "belong to python3 (pid 4711)" in result["failed_ports"]["ens1np0"]["error"]
+    assert node.ports["ens1np0"].mtu == 1500 and node.ports["ens2np0"].mtu == 9000
+    assert run(node, {}, node.ports, when_busy="force").failed() == {}
+    assert node.ports["ens1np0"].mtu == 9000
+
+
+def test_kernel_queue_pairs_are_no_job() -> None:
+    node = bare()
+    node.users = [{"ifname": "mlx5_0", "lqpn": 1, "comm": "[ib_core]"}]
+    assert run(node, {}).failed() == {}
+
+
+def test_the_management_port_is_refused_before_anything_is_touched() -> None:
+    node = bare("ens1np0", "ens2np0")
+    node.files["/proc/net/route"] = (
+        "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\nens2np0\t00000000\t0100000A\t3\t0\t0\t0\t00000000\n"
+    )
+    with pytest.raises(RoceError, match="ens2np0: carries the management connection"):
+        run(node, {}, node.ports)
+    assert node.sets == []
+    assert run(node, {}, node.ports, allow_management=("ens2np0",)).failed() == {}
+
+
+def test_unknown_and_doubled_ports_are_refused() -> None:
+    with pytest.raises(PolicyError, match="'ens9np0' is declared and is no RDMA port.*mlx5_0/ens1np0"):
+        run(bare(), {}, ["ens9np0"])
+    with pytest.raises(PolicyError, match="one and the same port"):
+        run(bare(), {}, ["ens1np0", "mlx5_0"])
+
+
+def test_the_copied_mqprio_line_is_refused_before_anything_is_touched() -> None:
+    node = bare()
+    copied = {"num_tc": 3, "map": [2, 2, 1, 0, 2, 2, 2, 2], "queues": ["1@0", "1@1", "8@2"], "hw": True}
+    with pytest.raises(PolicyError, match="8 classes only; two ways work: hw 0 .*mode channel"):
+        run(node, {"mqprio": copied})
+    assert node.sets == []
+    with pytest.raises(PolicyError, match="10 queues, and the port has 8 combined channels"):
+        run(node, {"mqprio": {**copied, "mode": "channel"}})
+    assert run(node, {"mqprio": {**copied, "hw": False}}).failed() == {}
+    assert node.ports["ens1np0"].qdisc["options"]["queues"] == [[0, 0], [1, 1], [2, 9]]
+
+
+def test_a_root_qdisc_of_unknown_kind_is_refused() -> None:
+    node = bare()
+    node.ports["ens1np0"].qdisc = {"kind": "htb", "handle": "1:", "root": True}
+    with pytest.raises(PolicyError, match="root qdisc is 'htb'"):
+        run(node, {"mqprio": "absent"})
+    assert run(node, {}).failed() == {}  # unmanaged by default
+
+
+# -- random former and wanted states ------------------------------------------------------------
+
+QDISCS: list[t.Any] = [
+    None,
+    {"num_tc": 3, "map": [2, 2, 1, 0], "queues": ["1@0", "1@1", "8@2"], "hw": False},
+    {"num_tc": 8, "map": [0, 1, 2, 3, 4, 5, 6, 7], "hw": True},
+    {"num_tc": 2, "map": [0, 1], "queues": ["4@0", "4@4"], "hw": True, "mode": "channel"},
+]
+
+
+@st.composite
+def sim_ports(draw: st.DrawFn) -> SimPort:
+    """A port in any state that an administrator may have left it in."""
+    port = SimPort("mlx5_0", mtu=draw(st.sampled_from([1500, 4200, 9000])), host_dcbx=True)
+    port.app = draw(st.dictionaries(st.integers(0, 63), st.integers(0, 7), max_size=5))
+    port.pfc = draw(st.sets(st.integers(0, 7), max_size=3))
+    port.rx = port.tx = draw(st.booleans()) and not port.pfc
+    port.prio_tc = draw(st.lists(st.integers(0, 7), min_size=8, max_size=8))
+    port.tos, port.exposed = draw(st.sampled_from([(0, False), (0, True), (106, True)]))
+    return port
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> dict[str, t.Any]:
+    """A valid policy."""
+    data, cnp = draw(st.permutations(range(8)))[:2]
+    policy: dict[str, t.Any] = {"data_prio": data, "cnp_prio": cnp, "mqprio": draw(st.sampled_from([*QDISCS, "absent"]))}
+    if draw(st.booleans()):
+        policy |= {"pause": True, "pfc": []}
+    if draw(st.booleans()):
+        policy["trust"] = "pcp"
+    return policy
+
+
+@given(sim_ports(), policies())
+def test_any_port_reaches_any_policy_and_stays_there(port: SimPort, policy: dict[str, t.Any]) -> None:
+    node = SimNode({"ens1np0": port})
+    predicted = run(node, policy, dry_run=True).as_dict()
+    done = run(node, policy)
+    assert done.failed() == {}
+    assert done.as_dict()["diff"] == predicted["diff"]
+    node.sets.clear()
+    assert not run(node, policy).as_dict()["changed"]
+    assert node.sets == []
+
+
+@given(sim_ports(), policies(), policies(), st.data())
+def test_a_failure_anywhere_ends_in_the_former_state(
+    port: SimPort, first: dict[str, t.Any], second: dict[str, t.Any], data: st.DataObject
+) -> None:
+    node = SimNode({"ens1np0": port})
+    assert run(node, first).failed() == {}
+    former = {s.name: s.read(node, PORT) for s in SETTINGS}
+    steps = [line for run_ in run(node, second, dry_run=True).runs for line in shown(run_.changes)]
+    if not steps:
+        return
+    broken = data.draw(st.sampled_from(steps))
+    pending = [broken]
+
+    def once(line: str) -> bool:
+        return bool(pending) and broken.startswith(line) and bool(pending.pop())
+
+    node.fail = once
+    failure = run(node, second).as_dict()["failed_ports"]["ens1np0"]
+    assert failure["rolled_back"], failure
+    after = {s.name: s.read(node, PORT) for s in SETTINGS}
+    assert [s.name for s in SETTINGS if not s.equal(former[s.name], after[s.name])] == []
