@@ -193,6 +193,11 @@ class Host:
 
     # -- surroundings ----------------------------------------------------------------------
 
+    def process_names(self) -> list[str]:
+        """Names of all processes, as the kernel keeps them (15 characters)."""
+        names = (self.read_optional(f"/proc/{pid}/comm") for pid in self.listdir("/proc") if pid.isdigit())
+        return [name.strip() for name in names if name]
+
     def env(self, name: str) -> str | None:
         """A variable of this process's environment."""
         return os.environ.get(name)
@@ -213,16 +218,20 @@ class Host:
     def lock(self, path: str = "/run/lossless-roce.lock", timeout: float = 60.0) -> t.Iterator[None]:
         """Hold the node's lock: one run at a time. Raises HostError when another run keeps it."""
         try:
-            handle = open(path, "w", encoding="utf-8")  # pylint: disable=consider-using-with
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as exc:
             raise HostError(f"{path}: the lock file cannot be opened: {exc.strerror}") from exc
-        with handle:
+        try:
             deadline = self.now() + timeout
-            while not _try_lock(handle.fileno()):
+            while not _try_lock(descriptor):
                 if self.now() >= deadline:
-                    raise HostError(f"{path}: another run has held the node for {timeout:g} s; try again when it is done")
+                    raise HostError(
+                        f"{path}: another run has held the node for {timeout:g} s; try again when it is done"
+                    )
                 self.sleep(0.2)
             yield
+        finally:
+            os.close(descriptor)
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
+from .checks.dcb_masters import check_lldpad
 from .errors import RoceError
 from .findings import FAIL, PASS, UNKNOWN, Finding
 from .guards import busy_ports, management_netdevs
 from .plan import PortRun, apply_run, plan_run
-from .ports import Port, find_ports, select_ports
+from .ports import find_ports, select_ports
 from .settings.base import Change, Setting, State, Value
 
 if t.TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Result:
 
     runs: list[PortRun] = field(default_factory=list)
     settings: t.Sequence[Setting] = ()
-    dry_run: bool = False
+    masters: list[Finding] = field(default_factory=list)
 
     def failed(self) -> dict[str, dict[str, t.Any]]:
         """Ports that failed or were refused, by netdev."""
@@ -55,7 +56,7 @@ class Result:
             "ports": {run.port.netdev: self._shown(run.after) for run in self.runs},
             "unknown": {run.port.netdev: run.unreadable for run in self.runs if run.unreadable},
             "failed_ports": self.failed(),
-            "findings": [finding.as_dict() for run in self.runs for finding in self._findings(run)],
+            "findings": [finding.as_dict() for finding in self._all_findings()],
         }
 
     def notes(self) -> list[str]:
@@ -86,6 +87,11 @@ class Result:
             if run.changes
         }
 
+    def _all_findings(self) -> t.Iterator[Finding]:
+        for run in self.runs:
+            yield from self._findings(run)
+        yield from self.masters
+
     def _findings(self, run: PortRun) -> t.Iterator[Finding]:
         for name, wanted in run.wanted.items():
             setting = self._setting(name)
@@ -115,7 +121,8 @@ def _converge(host: Host, names: list[str], settings: t.Sequence[Setting], wante
         for run in runs:
             if not run.error:
                 apply_run(settings, host, run)
-    return Result(runs, settings, options.dry_run)
+    masters = [check_lldpad(host.process_names())] if "dcbx" in wanted else []
+    return Result(runs, settings, masters)
 
 
 def _guard(host: Host, changing: list[PortRun], options: Options) -> None:
@@ -140,24 +147,28 @@ def _guard(host: Host, changing: list[PortRun], options: Options) -> None:
 
 
 def _verdict(setting: Setting, run: PortRun, wanted: Value) -> Finding:
-    """A finding on one setting: the value before a dry run, the value after a real one."""
+    """A finding on one setting: on the value before a dry run, on the value after a real one."""
     change = _change_of(run, setting.name)
     seen = run.before[setting.name] if run.planned_only else run.after.get(setting.name, {})
     right = bool(seen) and setting.equal(wanted, seen)
-    layers = {"declared": setting.shown(wanted), "running": setting.shown(seen)}
-    common = {"check": setting.name, "port": run.port.netdev, "evidence": setting.evidence(run.port), "layers": layers}
     observed, expected = setting.differing(wanted, seen)
-    if right:
-        repaired = "was repaired by this run" if change and not run.planned_only else ""
-        return Finding(verdict=PASS, observed=observed, expected=expected, cause=repaired, **common)
     return Finding(
-        verdict=FAIL,
+        check=setting.name,
+        verdict=PASS if right else FAIL,
         observed=observed,
         expected=expected,
-        cause=run.error or f"the port does not run what the policy declares: {setting.risk}",
-        remedy=_remedy(change),
-        **common,
+        evidence=setting.evidence(run.port),
+        cause=_cause(setting, run, change, right),
+        remedy="" if right else _remedy(change),
+        port=run.port.netdev,
+        layers={"declared": setting.shown(wanted), "running": setting.shown(seen)},
     )
+
+
+def _cause(setting: Setting, run: PortRun, change: Change | None, right: bool) -> str:
+    if right:
+        return "repaired by this run" if change and not run.planned_only else ""
+    return run.error or f"the port does not run what the policy declares: {setting.risk}"
 
 
 def _change_of(run: PortRun, name: str) -> Change | None:

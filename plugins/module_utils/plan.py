@@ -153,11 +153,14 @@ def _read_back(settings: t.Sequence[Setting], host: Host, run: PortRun) -> None:
         if not wrong:
             run.after = actual
             return
-        differing = "; ".join(
-            f"{run.port.netdev}: {s.name} reads back as {actual[s.name]} … {expected[s.name]} was expected ({s.evidence(run.port)})"
-            for s in wrong
-        )
+        differing = "; ".join(_difference(s, run.port, expected[s.name], actual[s.name]) for s in wrong)
     raise HostError(differing)
+
+
+def _difference(setting: Setting, port: Port, expected: Value, actual: Value) -> str:
+    observed, wanted = setting.differing(expected, actual)
+    where = setting.evidence(port)
+    return f"{port.netdev}: {setting.name} reads back as {observed} … {wanted} was expected ({where})"
 
 
 def _roll_back(settings: t.Sequence[Setting], host: Host, run: PortRun, signs: SignsOfLife) -> None:

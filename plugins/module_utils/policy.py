@@ -26,7 +26,7 @@ _ALLOWED = {
     "prios": "a list of priorities 0 to 7",
     "dscp_map": "a mapping of DSCP 0..63 to priority 0..7",
     "ets": "a list of {tc: 0..7, prios: [0..7], tsa: ets or strict, bw: 0..100}",
-    "mqprio": "'absent' or {num_tc: 1..16, map: [0..15], queues: [COUNT@OFFSET], hw: true or false, mode: dcb or channel}",
+    "mqprio": "'absent' or {num_tc: 1..16, map: [0..15], queues: [COUNT@OFFSET], hw: bool, mode: dcb or channel}",
 }
 
 
@@ -325,7 +325,9 @@ def _read(reader: _Reader) -> Policy:
 def _warnings(tos: int) -> tuple[str, ...]:
     if tos & 3 == 0:
         # mlx5 takes the DSCP from the TOS and sets ECT by itself when congestion control is on.
-        return (f"tos: {tos} has no ECN bits ({tos | 2} has); mlx5 programs only its DSCP, other stacks may send non-ECT",)
+        return (
+            f"tos: {tos} has no ECN bits ({tos | 2} has); mlx5 programs only its DSCP, other stacks may send non-ECT",
+        )
     return ()
 
 
@@ -335,9 +337,9 @@ def _contradictions(policy: Policy) -> list[str]:
 
 def _priority_contradictions(policy: Policy) -> t.Iterator[str]:
     if policy.data_prio == policy.cnp_prio:
-        yield f"data_prio and cnp_prio are both {policy.data_prio}: congestion notifications would queue behind the data"
+        yield f"data_prio and cnp_prio are both {policy.data_prio}: CNPs would queue behind the data"
     if policy.cnp_prio in policy.pfc:
-        yield f"cnp_prio {policy.cnp_prio} is in pfc {list(policy.pfc)}: a paused class would hold back congestion notifications"
+        yield f"cnp_prio {policy.cnp_prio} is in pfc {list(policy.pfc)}: a paused class would hold back CNPs"
     if "pfc" not in policy.unmanaged and policy.pfc and policy.data_prio not in policy.pfc:
         yield f"data_prio {policy.data_prio} is not in pfc {list(policy.pfc)}: RDMA data would not be lossless"
     if policy.pause and policy.pfc:
@@ -356,8 +358,9 @@ def _dscp_contradictions(policy: Policy) -> t.Iterator[str]:
         yield f"tos {policy.tos} stands for DSCP {policy.tos >> 2}, and data_dscp is {policy.data_dscp}"
     for name in ("data", "cnp"):
         dscp, prio = getattr(policy, f"{name}_dscp"), getattr(policy, f"{name}_prio")
-        if policy.dscp_map.get(dscp, prio) != prio:
-            yield f"dscp_map sends DSCP {dscp} ({name}_dscp) to priority {policy.dscp_map[dscp]}, and {name}_prio is {prio}"
+        mapped = policy.dscp_map.get(dscp, prio)
+        if mapped != prio:
+            yield f"dscp_map sends DSCP {dscp} ({name}_dscp) to priority {mapped}, and {name}_prio is {prio}"
 
 
 def _ets_contradictions(classes: tuple[EtsClass, ...]) -> t.Iterator[str]:

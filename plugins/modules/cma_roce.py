@@ -10,7 +10,8 @@ short_description: Set RoCE mode and TOS of rdma_cm connections
 version_added: 0.1.0
 description:
   - Sets the defaults for connections made through rdma_cm, in configfs.
-  - Applications that set up their queue pairs themselves (NCCL, C(ib_write_bw) without C(-R)) ignore both. They need a traffic class of their own.
+  - Applications that set up their queue pairs themselves (NCCL, C(ib_write_bw) without C(-R)) ignore both.
+    They need a traffic class of their own.
 author:
   - lossless.roce contributors
 extends_documentation_fragment:
@@ -78,6 +79,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.lossless.roce.plugins.module_utils.policy import tos_byte
 from ansible_collections.lossless.roce.plugins.module_utils.port_module import PORT_OPTIONS, run_port_module
 from ansible_collections.lossless.roce.plugins.module_utils.settings.base import State
+
 
 def wanted(params: dict) -> State:
     """The wanted state from the module's parameters."""

@@ -97,6 +97,7 @@ from ansible_collections.lossless.roce.plugins.module_utils.policy import ets_ta
 from ansible_collections.lossless.roce.plugins.module_utils.port_module import PORT_OPTIONS, run_port_module
 from ansible_collections.lossless.roce.plugins.module_utils.settings.base import State
 
+
 def wanted(params: dict) -> State:
     """The wanted state from the module's parameters."""
     return {"ets": ets_table(params["classes"])}

@@ -9,7 +9,8 @@ module: mqprio
 short_description: Set or remove the mqprio root qdisc of RDMA ports
 version_added: 0.1.0
 description:
-  - Gives the port's transmit queues to traffic classes. This shapes kernel traffic (TCP/IP) only, since RDMA bypasses qdiscs.
+  - Gives the port's transmit queues to traffic classes.
+    This shapes kernel traffic (TCP/IP) only, since RDMA bypasses qdiscs.
   - mqprio has no change operation. Another value means that the qdisc is removed and added anew.
   - With O(hw=true) in mode V(dcb), mlx5 takes O(num_tc=8) only, whatever is copied from the web.
 author:
@@ -106,6 +107,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.lossless.roce.plugins.module_utils.policy import mqprio_table
 from ansible_collections.lossless.roce.plugins.module_utils.port_module import PORT_OPTIONS, run_port_module
 from ansible_collections.lossless.roce.plugins.module_utils.settings.base import State
+
 
 def wanted(params: dict) -> State:
     """The wanted state from the module's parameters."""

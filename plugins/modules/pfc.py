@@ -50,7 +50,7 @@ commands:
   returned: always
   type: list
   elements: list
-  sample: [["dcb", "pfc", "set", "dev", "ens1np0", "prio-pfc", "0:off", "1:off", "2:off", "3:on", "4:off", "5:off", "6:off", "7:off"]]
+  sample: [["dcb", "pfc", "set", "dev", "ens1np0", "prio-pfc", "0:off", "1:off", "2:off", "3:on"]]
 ports:
   description: Value after the run (predicted in check mode) by port and setting.
   returned: always
@@ -74,6 +74,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.lossless.roce.plugins.module_utils.policy import prios
 from ansible_collections.lossless.roce.plugins.module_utils.port_module import PORT_OPTIONS, run_port_module
 from ansible_collections.lossless.roce.plugins.module_utils.settings.base import State
+
 
 def wanted(params: dict) -> State:
     """The wanted state from the module's parameters."""

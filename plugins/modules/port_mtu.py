@@ -74,6 +74,7 @@ from ansible_collections.lossless.roce.plugins.module_utils.policy import parse_
 from ansible_collections.lossless.roce.plugins.module_utils.port_module import PORT_OPTIONS, run_port_module
 from ansible_collections.lossless.roce.plugins.module_utils.settings.base import State
 
+
 def wanted(params: dict) -> State:
     """The wanted state from the module's parameters. The policy's own check bounds the MTU."""
     return {"mtu": {"mtu": parse_policy({"mtu": params["mtu"], "rdma_mtu": 256}).mtu}}

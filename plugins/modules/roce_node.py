@@ -10,7 +10,8 @@ short_description: Bring the RDMA ports of a node to a policy
 version_added: 0.1.0
 description:
   - Reads all settings of all declared ports, plans every change, and then applies them port by port, in a safe order.
-  - A port is read back as a whole. When anything is not as planned, that port goes back to its former state and the others go on.
+  - A port is read back as a whole. When anything is not as planned,
+    that port goes back to its former state and the others go on.
   - A node that is right already gets no command at all.
 author:
   - lossless.roce contributors

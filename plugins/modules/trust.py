@@ -10,7 +10,8 @@ short_description: Set trust and the DSCP map of RDMA ports
 version_added: 0.1.0
 description:
   - Makes ports classify packets by DSCP, with the whole map of 64 entries written out, or by VLAN priority.
-  - On inbox mlx5 drivers trust follows from the APP table. A single entry would leave the other 63 unknown, so all are set.
+  - On inbox mlx5 drivers trust follows from the APP table.
+    A single entry would leave the other 63 unknown, so all are set.
 author:
   - lossless.roce contributors
 extends_documentation_fragment:
@@ -80,6 +81,7 @@ from ansible_collections.lossless.roce.plugins.module_utils.policy import dscp_m
 from ansible_collections.lossless.roce.plugins.module_utils.port_module import PORT_OPTIONS, run_port_module
 from ansible_collections.lossless.roce.plugins.module_utils.settings.base import State
 from ansible_collections.lossless.roce.plugins.module_utils.settings.trust import full_map
+
 
 def wanted(params: dict) -> State:
     """The wanted state from the module's parameters."""

@@ -22,6 +22,7 @@ class FakeHost:
         self.outputs = dict(outputs or {})
         self.links: dict[str, str] = {}
         self.missing_tools: set[str] = set()
+        self.processes: list[str] = []
         self.environment: dict[str, str] = {}
         self.ran: list[tuple[str, ...]] = []
         self.written: list[tuple[str, str]] = []
@@ -71,6 +72,9 @@ class FakeHost:
 
     def realpath(self, path: str) -> str:
         return self.links.get(path, path)
+
+    def process_names(self) -> list[str]:
+        return list(self.processes)
 
     def env(self, name: str) -> str | None:
         return self.environment.get(name)

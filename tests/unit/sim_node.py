@@ -96,7 +96,9 @@ class SimNode(FakeHost):
 
     def _answer(self, argv: list[str]) -> str:
         if argv[:4] == ["rdma", "-j", "link", "show"]:
-            return json.dumps([{"ifname": p.ibdev, "port": 1, "state": "ACTIVE", "netdev": n} for n, p in self.ports.items()])
+            return json.dumps(
+                [{"ifname": p.ibdev, "port": 1, "state": "ACTIVE", "netdev": n} for n, p in self.ports.items()]
+            )
         if argv[:4] == ["rdma", "-j", "resource", "show"]:
             return json.dumps(self.users)
         if argv[:3] == ["ip", "-j", "address"]:
@@ -104,7 +106,16 @@ class SimNode(FakeHost):
         if argv[0] == "dcb" and argv[1] == "-j":
             return json.dumps(self._dcb_show(argv[2], self.ports[argv[5]]))
         if argv[:2] == ["ethtool", "--json"] and argv[2] == "-a":
-            return json.dumps([{"ifname": argv[3], "autonegotiate": False, "rx": self.ports[argv[3]].rx, "tx": self.ports[argv[3]].tx}])
+            return json.dumps(
+                [
+                    {
+                        "ifname": argv[3],
+                        "autonegotiate": False,
+                        "rx": self.ports[argv[3]].rx,
+                        "tx": self.ports[argv[3]].tx,
+                    }
+                ]
+            )
         if argv[:2] == ["ethtool", "--json"] and argv[2] == "-l":
             return json.dumps([{"combined": self.ports[argv[3]].combined}])
         if argv[:3] == ["tc", "-j", "qdisc"]:
@@ -157,7 +168,9 @@ class SimNode(FakeHost):
         if what == "dcbx":
             port.host_dcbx = "host" in words
         elif what == "pfc":
-            assert not (port.rx or port.tx) or all(state == "off" for _prio, state in pairs), "PFC on under global pause"
+            assert not (port.rx or port.tx) or all(state == "off" for _prio, state in pairs), (
+                "PFC on under global pause"
+            )
             port.pfc = {int(prio) for prio, state in pairs if state == "on"}
         elif what == "app" and verb == "flush":
             port.app = {}

@@ -11,7 +11,9 @@ from ansible_collections.lossless.roce.plugins.filter.policy import policy
 
 
 def test_policy_is_refused_with_everything_that_is_wrong() -> None:
-    with pytest.raises(AnsibleFilterError, match="roce_policy: data_prio and cnp_prio are both 6.*cnp_prio 6 is in pfc"):
+    with pytest.raises(
+        AnsibleFilterError, match="roce_policy: data_prio and cnp_prio are both 6.*cnp_prio 6 is in pfc"
+    ):
         policy({"data_prio": 6})
 
 
@@ -22,7 +24,11 @@ def test_policy_gives_the_threshold() -> None:
 def test_findings_of_all_hosts_carry_the_hosts_name() -> None:
     hosts = [
         {"inventory_hostname": "node1", "roce_policy_findings": [{"check": "pfc", "verdict": "fail"}]},
-        {"inventory_hostname": "node2", "roce_failures": [{"check": "drift", "verdict": "fail"}], "fabric_test_findings": None},
+        {
+            "inventory_hostname": "node2",
+            "roce_failures": [{"check": "drift", "verdict": "fail"}],
+            "fabric_test_findings": None,
+        },
     ]
     assert findings(hosts) == [
         {"check": "pfc", "verdict": "fail", "host": "node1"},

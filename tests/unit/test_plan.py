@@ -48,7 +48,9 @@ def test_golden_triple(path: Path) -> None:
     back = plan_port(SETTINGS, PORT, case["former"], planned_state(case["former"], there))
     assert shown(back) == case["undo"]
     restored = planned_state(planned_state(case["former"], there), back)
-    assert {s.name for s in SETTINGS if s.name in restored and not s.equal(case["former"][s.name], restored[s.name])} == set()
+    assert {
+        s.name for s in SETTINGS if s.name in restored and not s.equal(case["former"][s.name], restored[s.name])
+    } == set()
 
 
 def test_first_run_changes_and_second_runs_no_set_command() -> None:
@@ -156,6 +158,14 @@ def test_the_management_port_is_refused_before_anything_is_touched() -> None:
     assert run(node, {}, node.ports, allow_management=("ens2np0",)).failed() == {}
 
 
+def test_a_running_lldpad_is_a_finding_with_a_remedy() -> None:
+    node = bare()
+    node.processes = ["systemd", "lldpad"]
+    found = [finding for finding in run(node, {}).as_dict()["findings"] if finding["check"] == "lldpad"]
+    assert [finding["verdict"] for finding in found] == ["fail"]
+    assert "overwrite" in found[0]["cause"] and "lldpad.socket" in found[0]["remedy"]
+
+
 def test_unknown_and_doubled_ports_are_refused() -> None:
     with pytest.raises(PolicyError, match="'ens9np0' is declared and is no RDMA port.*mlx5_0/ens1np0"):
         run(bare(), {}, ["ens9np0"])
@@ -209,7 +219,11 @@ def sim_ports(draw: st.DrawFn) -> SimPort:
 def policies(draw: st.DrawFn) -> dict[str, t.Any]:
     """A valid policy."""
     data, cnp = draw(st.permutations(range(8)))[:2]
-    policy: dict[str, t.Any] = {"data_prio": data, "cnp_prio": cnp, "mqprio": draw(st.sampled_from([*QDISCS, "absent"]))}
+    policy: dict[str, t.Any] = {
+        "data_prio": data,
+        "cnp_prio": cnp,
+        "mqprio": draw(st.sampled_from([*QDISCS, "absent"])),
+    }
     if draw(st.booleans()):
         policy |= {"pause": True, "pfc": []}
     if draw(st.booleans()):

@@ -56,7 +56,10 @@ def test_everything_follows_from_one_dscp() -> None:
             ["tc 3 has bw 50 and no priority maps to it"],
         ),
         ({"ets": [{"tc": 0, "prios": [0, 1], "bw": 100}]}, ["priorities [2, 3, 4, 5, 6, 7] are in no class"]),
-        ({"ets": [{"tc": 0, "prios": list(range(8)), "bw": 100}, {"tc": 1, "prios": [3], "tsa": "strict"}]}, ["priority 3 is listed twice"]),
+        (
+            {"ets": [{"tc": 0, "prios": list(range(8)), "bw": 100}, {"tc": 1, "prios": [3], "tsa": "strict"}]},
+            ["priority 3 is listed twice"],
+        ),
         ({"mtu": "jumbo"}, ["mtu: 'jumbo' … 68 to 9978 was expected"]),
         ({"mtu": True}, ["mtu: True"]),
         ({"data_prio": 8, "efficiency": 90}, ["data_prio: 8 … 0 to 7", "efficiency: 90"]),
@@ -90,7 +93,9 @@ def test_numbers_given_as_text_are_numbers() -> None:
     assert parse_policy({"mtu": "9000", "link_gbps": "200"}).mtu == 9000
 
 
-@pytest.mark.parametrize(("netdev", "rdma"), [(1500, 1024), (4191, 2048), (4192, 4096), (9000, 4096), (351, 0), (352, 256)])
+@pytest.mark.parametrize(
+    ("netdev", "rdma"), [(1500, 1024), (4191, 2048), (4192, 4096), (9000, 4096), (351, 0), (352, 256)]
+)
 def test_rdma_mtu_follows_the_netdev(netdev: int, rdma: int) -> None:
     assert rdma_mtu(netdev) == rdma
 

@@ -80,7 +80,9 @@ def parse_app_dscp(text: str) -> dict[int, int]:
         raise ParseError(f"dcb app: dscp_prio is {entries!r}, a list was expected")
     mapping = {}
     for entry in entries:
-        if not (isinstance(entry, list) and len(entry) >= 2 and _in_range(entry[0], DSCPS) and _in_range(entry[1], PRIOS)):
+        if not (
+            isinstance(entry, list) and len(entry) >= 2 and _in_range(entry[0], DSCPS) and _in_range(entry[1], PRIOS)
+        ):
             raise ParseError(f"dcb app: entry {entry!r}, a pair of DSCP 0..63 and priority 0..7 was expected")
         mapping[entry[0]] = entry[1]
     return dict(sorted(mapping.items()))

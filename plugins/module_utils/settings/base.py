@@ -18,8 +18,8 @@ if t.TYPE_CHECKING:
     from ..policy import Policy
     from ..ports import Port
 
-Value = t.Dict[str, t.Any]
-State = t.Dict[str, Value]
+Value = dict[str, t.Any]
+State = dict[str, Value]
 
 
 @dataclass(frozen=True)

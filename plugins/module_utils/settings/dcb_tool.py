@@ -27,6 +27,7 @@ def show(host: Host, object_: str, netdev: str) -> str:
         return done.out
     if done.err.startswith(_LACKING):
         raise Unreadable(
-            f"{netdev}: the driver has no DCB {object_}: only physical functions of Ethernet ports have it ({done.text()})"
+            f"{netdev}: the driver has no DCB {object_}:"
+            f" only physical functions of Ethernet ports have it ({done.text()})"
         )
     raise HostError(f"{' '.join(argv)}: exit status {done.rc}: {done.text()}")

@@ -38,7 +38,9 @@ def mqprio_value(num_tc: int, map_: list[int], queues: list[list[int]], offload:
         raise PolicyError(f"mqprio: map has {len(map_)} entries, at most {MAP_LENGTH} were expected")
     wrong = [class_ for class_ in map_ if not 0 <= class_ < num_tc]
     if wrong:
-        raise PolicyError(f"mqprio: map sends a priority to class {wrong[0]}, 0 to {num_tc - 1} was expected (num_tc {num_tc})")
+        raise PolicyError(
+            f"mqprio: map sends a priority to class {wrong[0]}, 0 to {num_tc - 1} was expected (num_tc {num_tc})"
+        )
     if offload != "dcb":
         _check_queues(num_tc, queues)
     return {
@@ -52,7 +54,9 @@ def mqprio_value(num_tc: int, map_: list[int], queues: list[list[int]], offload:
 
 def _check_queues(num_tc: int, queues: list[list[int]]) -> None:
     if len(queues) != num_tc:
-        raise PolicyError(f"mqprio: {len(queues)} queue ranges for num_tc {num_tc}, one COUNT@OFFSET per class was expected")
+        raise PolicyError(
+            f"mqprio: {len(queues)} queue ranges for num_tc {num_tc}, one COUNT@OFFSET per class was expected"
+        )
     used: set[int] = set()
     for class_, (count, offset) in enumerate(queues):
         mine = set(range(offset, offset + count))
@@ -105,7 +109,7 @@ class Mqprio(Setting):
         actual = state[self.name]
         if actual["kind"] == "other":
             raise PolicyError(
-                f"{port.netdev}: the root qdisc is {actual['qdisc']!r}, which somebody set and which could not be put back:"
+                f"{port.netdev}: the root qdisc is {actual['qdisc']!r}, which somebody set and nothing could put back:"
                 f" remove it (tc qdisc del dev {port.netdev} root) or leave mqprio unmanaged"
             )
         if wanted["kind"] == "mqprio":
@@ -139,7 +143,8 @@ def _refuse_offload(port: Port, wanted: Value, actual: Value) -> None:
     last = max((count + offset for count, offset in queues), default=0)
     if wanted["offload"] == "off" and last > actual["tx_queues"]:
         raise PolicyError(
-            f"{port.netdev}: mqprio: queue {last - 1} is asked for, and the port has {actual['tx_queues']} transmit queues"
+            f"{port.netdev}: mqprio: queue {last - 1} is asked for,"
+            f" and the port has {actual['tx_queues']} transmit queues"
         )
 
 
@@ -156,4 +161,6 @@ def _arguments(wanted: Value) -> list[str]:
     words = ["mqprio", "num_tc", str(wanted["num_tc"]), "map", *map(str, wanted["map"])]
     if wanted["queues"] and wanted["offload"] != "dcb":
         words += ["queues", *(f"{count}@{offset}" for count, offset in wanted["queues"])]
-    return words + {"off": ["hw", "0"], "dcb": ["hw", "1"], "channel": ["hw", "1", "mode", "channel"]}[wanted["offload"]]
+    return (
+        words + {"off": ["hw", "0"], "dcb": ["hw", "1"], "channel": ["hw", "1", "mode", "channel"]}[wanted["offload"]]
+    )

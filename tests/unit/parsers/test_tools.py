@@ -96,13 +96,15 @@ def test_the_kernels_own_root_qdisc_is_the_default() -> None:
 
 
 def test_combined_channels_in_both_forms() -> None:
-    text = "Channel parameters for ens1np0:\nPre-set maximums:\nCombined:\t63\nCurrent hardware settings:\nRX:\tn/a\nCombined:\t8\n"
+    text = "Channel parameters for x:\nPre-set maximums:\nCombined:\t63\nCurrent hardware settings:\nCombined:\t8\n"
     assert ethtool.parse_combined_channels(text) == 8
     assert ethtool.parse_combined_channels('[{"ifname":"ens1np0","combined-max":63,"combined":8}]') == 8
 
 
 def test_user_queue_pairs_without_those_of_the_kernel() -> None:
-    text = '[{"ifname":"mlx5_0","lqpn":1,"comm":"[ib_core]"},{"ifname":"mlx5_0","lqpn":18,"pid":77,"comm":"ib_write_bw"}]'
+    text = (
+        '[{"ifname":"mlx5_0","lqpn":1,"comm":"[ib_core]"},{"ifname":"mlx5_0","lqpn":18,"pid":77,"comm":"ib_write_bw"}]'
+    )
     assert rdma.parse_user_qps(text) == [{"ibdev": "mlx5_0", "pid": 77, "comm": "ib_write_bw"}]
 
 
@@ -136,7 +138,9 @@ PARSERS = [
 
 @pytest.mark.parametrize("parse", PARSERS, ids=lambda parse: parse.__name__)
 @given(text=st.one_of(st.sampled_from(SEEDS), st.text()), cut=st.integers(0, 400), noise=st.text(max_size=4))
-def test_garbled_output_is_a_parse_error_at_worst(parse: t.Callable[[str], t.Any], text: str, cut: int, noise: str) -> None:
+def test_garbled_output_is_a_parse_error_at_worst(
+    parse: t.Callable[[str], t.Any], text: str, cut: int, noise: str
+) -> None:
     garbled = text[:cut] + noise + text[cut + len(noise) :]
     for candidate in (garbled, text[:cut], text.replace("[", "{").replace("]", "}"), "null", "[1]", '[{"root":true}]'):
         try:

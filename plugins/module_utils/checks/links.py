@@ -1,0 +1,110 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Findings on the declared ports of a node, from the facts that roce_info gathers. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..findings import FAIL, PASS, UNKNOWN, Finding
+
+Facts = t.Dict[str, t.Any]
+
+
+def check_ports(declared: list[dict[str, t.Any]], facts: Facts, link_gbps: float | None) -> list[Finding]:
+    """Findings on every declared port ({name, address?}): there, up, fast enough, with the right GID."""
+    found: list[Finding] = []
+    for wanted in declared:
+        port = _by_name(facts, wanted["name"])
+        if port is None:
+            found.append(_missing(wanted["name"], facts))
+            continue
+        found += [_link(port), _speed(port, link_gbps)]
+        if wanted.get("address"):
+            found.append(_gid(port, wanted["address"]))
+    found.append(_memlock(facts))
+    return found
+
+
+def _by_name(facts: Facts, name: str) -> Facts | None:
+    return next((port for port in facts["ports"] if name in (port["netdev"], port["ibdev"])), None)
+
+
+def _missing(name: str, facts: Facts) -> Finding:
+    there = [f"{port['ibdev']}/{port['netdev']}" for port in facts["ports"]]
+    return Finding(
+        check="port",
+        verdict=FAIL,
+        observed=there,
+        expected=name,
+        evidence="rdma -j link show",
+        cause=f"{name} is declared and no RDMA port of this node has that name",
+        remedy="look for the card (lspci -d 15b3:), its driver (dmesg | grep mlx5) and the name in roce_ports",
+        port=name,
+    )
+
+
+def _link(port: Facts) -> Finding:
+    up = port["carrier"] and port["state"] == "ACTIVE"
+    return Finding(
+        check="link",
+        verdict=PASS if up else FAIL,
+        observed={"carrier": port["carrier"], "rdma_state": port["state"]},
+        expected={"carrier": True, "rdma_state": "ACTIVE"},
+        evidence=f"/sys/class/net/{port['netdev']}/carrier, rdma -j link show",
+        cause="" if up else "the link is down, or the netdev is not up",
+        remedy="" if up else f"check cable and switch port; ip link set {port['netdev']} up; ethtool {port['netdev']}",
+        port=port["netdev"],
+    )
+
+
+def _speed(port: Facts, link_gbps: float | None) -> Finding:
+    speed = port["speed_gbps"]
+    if link_gbps is None or speed is None:
+        verdict = UNKNOWN
+        cause = "the policy declares no link_gbps" if link_gbps is None else "the driver states no speed"
+    else:
+        verdict = PASS if speed >= link_gbps else FAIL
+        cause = "" if verdict == PASS else "the link trained at a lower rate than declared"
+    return Finding(
+        check="speed",
+        verdict=verdict,
+        observed=speed,
+        expected=link_gbps,
+        evidence=f"/sys/class/net/{port['netdev']}/speed",
+        cause=cause,
+        remedy="check cable, transceiver and the switch port's speed" if verdict == FAIL else "",
+        port=port["netdev"],
+    )
+
+
+def _gid(port: Facts, address: str) -> Finding:
+    index = next((gid["index"] for gid in port["gids"] if gid["address"] == address and gid["roce_v2"]), None)
+    return Finding(
+        check="gid",
+        verdict=FAIL if index is None else PASS,
+        observed=index,
+        expected=f"a RoCE v2 GID for {address}",
+        evidence=f"/sys/class/infiniband/{port['ibdev']}/ports/{port['ibport']}/gids",
+        cause=""
+        if index is not None
+        else f"no RoCE v2 GID stands for {address}: the address is not on {port['netdev']}",
+        remedy=""
+        if index is not None
+        else f"ip address add {address}/… dev {port['netdev']}, in the network's own files",
+        port=port["netdev"],
+    )
+
+
+def _memlock(facts: Facts) -> Finding:
+    limit = facts["memlock"]
+    right = limit == "unlimited"
+    return Finding(
+        check="memlock",
+        verdict=PASS if right else FAIL,
+        observed=limit,
+        expected="unlimited",
+        evidence="/proc/self/limits, Max locked memory (hard) in bytes",
+        cause="" if right else "RDMA locks the memory that it registers, and the limit of this login is finite",
+        remedy="" if right else "role lossless.roce.baseline sets it; then log in anew",
+    )

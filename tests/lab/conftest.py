@@ -1,0 +1,156 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""One lab of two bare nodes for all lab tests, and Ansible to work on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import typing as t
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from roce_lab import Lab, LabError, Node  # noqa: E402 - the folder must be on the path first
+from roce_lab.state import Shape  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+PORTS = ["ens1np0", "ens2np0"]
+
+
+@dataclass
+class PlaybookRun:
+    """How a playbook ended."""
+
+    rc: int
+    output: str
+
+    def recap(self, key: str) -> int:
+        """Sum of a figure of the recap (changed, failed, unreachable) over the hosts."""
+        return sum(map(int, re.findall(rf"\b{key}=(\d+)", self.output.rpartition("PLAY RECAP")[2])))
+
+
+class Ansible:
+    """Runs modules and playbooks on the lab as a user would."""
+
+    def __init__(self, lab: Lab, folder: Path) -> None:
+        self._inventory = str(lab.inventory.parent)
+        self._folder = folder
+
+    def _run(self, argv: list[str], timeout: float) -> PlaybookRun:
+        env = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
+        done = subprocess.run(
+            argv,
+            cwd=ROOT,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+        return PlaybookRun(done.returncode, done.stdout + done.stderr)
+
+    def module(self, node: str, name: str, arguments: dict[str, t.Any], *, check: bool = False) -> dict[str, t.Any]:
+        """Result of one module call on one node."""
+        tree = self._folder / "tree"
+        argv = [
+            str(BIN / "ansible"),
+            "-i",
+            self._inventory,
+            node,
+            "-m",
+            f"lossless.roce.{name}",
+            "-a",
+            json.dumps(arguments),
+        ]
+        run = self._run([*argv, "--diff", "--tree", str(tree), *(["--check"] if check else [])], timeout=180)
+        result = tree / node
+        assert result.exists(), run.output
+        data: dict[str, t.Any] = json.loads(result.read_text())
+        result.unlink()
+        return data
+
+    def module_text(self, node: str, name: str, arguments: str) -> str:
+        """Output of a module call that may be killed, and then has no result."""
+        argv = [str(BIN / "ansible"), "-i", self._inventory, node, "-m", f"lossless.roce.{name}", "-a", arguments]
+        return self._run(argv, timeout=180).output
+
+    def playbook(self, name: str, *words: str, timeout: float = 900, **variables: t.Any) -> PlaybookRun:
+        """A playbook of the collection, with extra variables."""
+        argv = [str(BIN / "ansible-playbook"), "-i", self._inventory, f"lossless.roce.{name}", *words]
+        extra = {"roce_report_path": str(self.report), **variables}
+        return self._run([*argv, "-e", json.dumps(extra)], timeout)
+
+    @property
+    def report(self) -> Path:
+        """Where reports of the tests go."""
+        return self._folder / "report"
+
+    def findings(self, title: str) -> list[dict[str, t.Any]]:
+        """Findings of the last report with this title."""
+        report = json.loads((self.report / "report.json").read_text())
+        return t.cast("list[dict[str, t.Any]]", report["runs"][title]["findings"])
+
+
+@pytest.fixture(scope="session")
+def lab() -> t.Iterator[Lab]:
+    """Two bare nodes with two rails, gone at the end, whatever happens."""
+    try:
+        with Lab("test", Shape(nodes=2, rails=2), owner_pid=os.getpid()) as lab_:
+            lab_.up()
+            yield lab_
+    except LabError as exc:
+        pytest.fail(f"the lab cannot run here: {exc}", pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def ansible(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Ansible:
+    """Ansible on the lab."""
+    return Ansible(lab, tmp_path_factory.mktemp("ansible"))
+
+
+@dataclass
+class Bootstrap:
+    """The three runs that bring bare nodes to the policy."""
+
+    check: PlaybookRun
+    first: PlaybookRun
+    second: PlaybookRun
+
+
+@pytest.fixture(scope="session")
+def bootstrap(ansible: Ansible) -> Bootstrap:
+    """Bare nodes, brought to the policy once for all tests."""
+    return Bootstrap(
+        ansible.playbook("bootstrap", "--check"), ansible.playbook("bootstrap"), ansible.playbook("bootstrap")
+    )
+
+
+@pytest.fixture
+def node1(lab: Lab, bootstrap: Bootstrap) -> Node:
+    """The first node, at the policy."""
+    assert bootstrap.first.rc == 0, bootstrap.first.output
+    return lab.node(1)
+
+
+@pytest.fixture
+def node2(lab: Lab, bootstrap: Bootstrap) -> Node:
+    """The second node, at the policy."""
+    assert bootstrap.first.rc == 0, bootstrap.first.output
+    return lab.node(2)
+
+
+@pytest.fixture
+def restored(ansible: Ansible, bootstrap: Bootstrap) -> t.Iterator[None]:
+    """After a test that breaks settings: everything is back at the policy."""
+    yield
+    run = ansible.playbook("drift", enforce=True)
+    assert run.rc == 0, run.output

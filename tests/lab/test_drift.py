@@ -1,0 +1,72 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Drift: named when reported, repaired when asked, and nothing else touched."""
+
+from __future__ import annotations
+
+import stock
+from conftest import PORTS, Ansible
+from roce_lab import Node
+
+
+def test_pfc_switched_off_by_hand_is_named_and_only_that_is_repaired(
+    ansible: Ansible, node1: Node, restored: None
+) -> None:
+    node1.check("dcb pfc set dev ens1np0 prio-pfc all:off && sleep 2")
+    bounces = {port: stock.carrier_changes(node1, port) for port in PORTS}
+    report = ansible.playbook("drift")
+    assert report.rc != 0
+    assert stock.lossless_prios(node1, "ens1np0") == [], "a report must not repair"
+    failed = [finding for finding in ansible.findings("drift") if finding["verdict"] == "fail"]
+    assert [(f["host"], f["port"], f["check"]) for f in failed] == [("node1", "ens1np0", "pfc")]
+    assert failed[0]["expected"] == {"enabled_prios": [3]} and failed[0]["observed"] == {"enabled_prios": []}
+    assert failed[0]["layers"]["declared"] != failed[0]["layers"]["running"]
+    assert "dcb pfc set dev ens1np0" in failed[0]["remedy"]
+    for part in ("node1", "ens1np0", "pfc", "dropped"):
+        assert part in report.output, report.output
+
+    repair = ansible.playbook("drift", enforce=True)
+    assert repair.rc == 0, repair.output
+    assert repair.recap("changed") == 1
+    assert stock.lossless_prios(node1, "ens1np0") == [3]
+    # The mask of the other port was right: its link must not have moved.
+    assert stock.carrier_changes(node1, "ens2np0") == bounces["ens2np0"]
+    assert stock.carrier_changes(node1, "ens1np0") > bounces["ens1np0"]
+
+
+def test_enforcing_another_setting_does_not_bounce_the_link(ansible: Ansible, node1: Node, restored: None) -> None:
+    before = [stock.carrier_changes(node1, port) for port in PORTS]
+    node1.check("dcb app add dev ens1np0 dscp-prio 26:1")
+    repair = ansible.playbook("drift", enforce=True)
+    assert repair.rc == 0, repair.output
+    assert stock.dscp_map(node1, "ens1np0")[26] == 3
+    assert ansible.playbook("bootstrap").recap("changed") == 0
+    assert [stock.carrier_changes(node1, port) for port in PORTS] == before
+
+
+def test_global_pause_while_pfc_is_wanted_is_named(ansible: Ansible, node1: Node, restored: None) -> None:
+    node1.check("ethtool -A ens1np0 rx on tx on")
+    assert ansible.playbook("drift").rc != 0
+    failed = {f["check"]: f for f in ansible.findings("drift") if f["verdict"] == "fail"}
+    assert failed["pause"]["observed"] == {"rx": True, "tx": True}
+    assert "every class" in failed["pause"]["cause"]
+
+
+def test_a_dscp_on_another_priority_is_named(ansible: Ansible, node1: Node, restored: None) -> None:
+    node1.check("dcb app add dev ens1np0 dscp-prio 26:1")
+    assert ansible.playbook("drift").rc != 0
+    failed = [f for f in ansible.findings("drift") if f["verdict"] == "fail"]
+    assert [f["check"] for f in failed] == ["trust"]
+    assert failed[0]["observed"]["dscp_prio"] == {"26": 1} and failed[0]["expected"]["dscp_prio"] == {"26": 3}
+
+
+def test_a_running_lldpad_is_found_and_explained(ansible: Ansible, node1: Node, restored: None) -> None:
+    node1.check("apt-get install -y lldpad && systemctl start lldpad", timeout=300)
+    try:
+        ansible.playbook("drift")
+        found = [f for f in ansible.findings("drift") if f["check"] == "lldpad"]
+        assert [(f["host"], f["verdict"]) for f in found if f["verdict"] != "pass"] == [("node1", "fail")]
+        text = found[0]["cause"] + found[0]["remedy"]
+        assert "overwrite" in text and "lldpad.socket" in text
+    finally:
+        node1.ssh("systemctl stop lldpad.socket lldpad; apt-get purge -y lldpad", timeout=300)

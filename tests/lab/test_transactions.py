@@ -1,0 +1,102 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""When a driver ignores or refuses a change: that port is as it was, the others go on."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+import stock
+from conftest import PORTS, Ansible
+from roce_lab import Node
+
+FAULT = "/sys/kernel/debug/mlx5sim/{}/fault"
+
+
+@pytest.fixture
+def broken(node1: Node, restored: None) -> t.Iterator[t.Callable[[str], None]]:
+    """Sets a fault on the first port of node1; all faults are cleared at the end."""
+    address = node1.check("basename $(readlink -f /sys/class/net/ens1np0/device)").strip()
+
+    def set_fault(fault: str) -> None:
+        node1.check(f"echo {fault} > {FAULT.format(address)}")
+
+    yield set_fault
+    set_fault("none")
+
+
+@pytest.mark.parametrize("fault", ["pfc=ignore", "pfc=refuse", "ets=ignore", "ets=refuse", "app=ignore"])
+def test_the_port_is_as_it_was_and_the_other_goes_on(
+    ansible: Ansible, node1: Node, broken: t.Callable[[str], None], fault: str
+) -> None:
+    setting = {"pfc": "pfc", "ets": "ets", "app": "trust"}[fault.partition("=")[0]]
+    before = _picture(node1)
+    broken(fault)
+    policy = {
+        "data_prio": 4,
+        "data_dscp": 34,
+        "tos": 138,
+        "ets": [{"tc": 0, "prios": [0, 1, 2, 3, 5, 6, 7], "bw": 40}, {"tc": 4, "prios": [4], "bw": 60}],
+    }
+    result = ansible.module("node1", "roce_node", {"ports": PORTS, "policy": policy})
+    assert result["failed"]
+    assert list(result["failed_ports"]) == ["ens1np0"]
+    failure = result["failed_ports"]["ens1np0"]
+    assert failure["rolled_back"] and failure["left_over"] == {}, failure
+    if fault.endswith("ignore"):
+        assert f"{setting} reads back as" in failure["error"] and "was expected" in failure["error"]
+    else:
+        assert "Invalid argument" in failure["error"]
+    assert _picture(node1) == before
+    assert stock.lossless_prios(node1, "ens2np0") == [4]
+
+
+def _picture(node: Node) -> dict[str, t.Any]:
+    """What the transaction may have touched on the first port."""
+    ets = stock.dcb(node, "ets", "ens1np0")
+    return {
+        "pfc": stock.lossless_prios(node, "ens1np0"),
+        "dscp": stock.dscp_map(node, "ens1np0"),
+        "ets": {key: ets[key] for key in ("tc_bw", "tc_tsa", "prio_tc")},
+        "tos": stock.cma_tos(node, "mlx5_0"),
+        "mtu": stock.mtu(node, "ens1np0"),
+        "pause": stock.pause(node, "ens1np0"),
+    }
+
+
+def test_a_running_job_is_not_disturbed(ansible: Ansible, node1: Node, node2: Node, restored: None) -> None:
+    node1.check("setsid ib_write_bw -d mlx5_0 --run_infinitely -F >/dev/null 2>&1 </dev/null &")
+    node2.check(
+        f"sleep 3; setsid ib_write_bw -d mlx5_0 --run_infinitely -F {node1.address()} >/dev/null 2>&1 </dev/null & sleep 8"
+    )
+    try:
+        result = ansible.module("node1", "pfc", {"ports": PORTS, "enabled_prios": [1]})
+        assert result["failed"]
+        assert "busy" in result["failed_ports"]["ens1np0"]["error"]
+        assert "ib_write_bw" in result["failed_ports"]["ens1np0"]["error"]
+        assert stock.lossless_prios(node1, "ens1np0") == [3]
+        assert stock.lossless_prios(node1, "ens2np0") == [1]
+        forced = ansible.module("node1", "pfc", {"ports": PORTS, "enabled_prios": [1], "when_busy": "force"})
+        assert not forced.get("failed"), forced
+        assert stock.lossless_prios(node1, "ens1np0") == [1]
+    finally:
+        for node in (node1, node2):
+            node.ssh("pkill -9 ib_write_bw")
+
+
+def test_a_killed_run_leaves_old_or_new_values_only(ansible: Ansible, node1: Node, restored: None) -> None:
+    """Kill the module at several moments; each setting is at its former or its wanted value."""
+    former, wanted = _picture(node1), {"pfc": [5], "tos": 170, "mtu": 8000}
+    arguments = '{"ports": ["ens1np0"], "policy": {"data_prio": 5, "data_dscp": 42, "mtu": 8000}}'
+    for delay in ("1.0", "1.4", "1.8", "2.2", "2.6"):
+        # The module's process is found by its name once it runs, and killed a moment later.
+        node1.check(
+            f"nohup sh -c 'for i in $(seq 100); do pgrep -f AnsiballZ_roce_node >/dev/null && break; sleep 0.1; done;"
+            f" sleep {delay}; pkill -9 -f AnsiballZ_roce_node' >/dev/null 2>&1 &"
+        )
+        ansible.module_text("node1", "roce_node", arguments)
+        seen = _picture(node1)
+        for key, new in wanted.items():
+            assert seen[key] in (former[key], new), (delay, key, seen[key])
+        ansible.module("node1", "roce_node", {"ports": ["ens1np0"], "policy": {"link_gbps": 0.1}})
