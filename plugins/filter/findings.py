@@ -21,7 +21,7 @@ options:
     elements: dict
     required: true
 author:
-  - lossless.roce contributors
+  - lossless.roce contributors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

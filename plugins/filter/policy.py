@@ -24,7 +24,7 @@ options:
     type: dict
     required: true
 author:
-  - lossless.roce contributors
+  - lossless.roce contributors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

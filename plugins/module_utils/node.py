@@ -37,22 +37,24 @@ class Result:
 
     runs: list[PortRun] = field(default_factory=list)
     settings: t.Sequence[Setting] = ()
+    missing: dict[str, str] = field(default_factory=dict)  # declared name -> why there is no such port
     masters: list[Finding] = field(default_factory=list)
 
     def failed(self) -> dict[str, dict[str, t.Any]]:
-        """Ports that failed or were refused, by netdev."""
-        return {run.port.netdev: run.as_failure() for run in self.runs if run.error}
+        """Ports that failed, were refused or are not there, by netdev or declared name."""
+        missing = {name: {"error": reason} for name, reason in self.missing.items()}
+        return {**missing, **{run.port.netdev: run.as_failure() for run in self.runs if run.error}}
 
     def message(self) -> str:
         """One line that says what failed; empty when nothing did."""
-        return "; ".join(run.error for run in self.runs if run.error)
+        return "; ".join([*self.missing.values(), *(run.error for run in self.runs if run.error)])
 
     def as_dict(self) -> dict[str, t.Any]:
         """The result keys that all port modules share, as plain JSON."""
         return {
             "changed": any(run.changes and (run.left_over or not run.error) for run in self.runs),
             "diff": {"before": self._changed("before"), "after": self._changed("after")},
-            "commands": [op.shown() for run in self.runs for change in run.changes for op in change.operations],
+            "commands": [op.shown() for run in self.runs for change in run.effective() for op in change.operations],
             "ports": {run.port.netdev: self._shown(run.after) for run in self.runs},
             "unknown": {run.port.netdev: run.unreadable for run in self.runs if run.unreadable},
             "failed_ports": self.failed(),
@@ -81,13 +83,15 @@ class Result:
             run.port.netdev: {
                 name: value
                 for name, value in self._shown(getattr(run, which)).items()
-                if name in {change.setting for change in run.changes}
+                if name in {change.setting for change in run.effective()}
             }
             for run in self.runs
-            if run.changes
+            if run.effective()
         }
 
     def _all_findings(self) -> t.Iterator[Finding]:
+        for name, reason in self.missing.items():
+            yield _missing_port(name, reason)
         for run in self.runs:
             yield from self._findings(run)
         yield from self.masters
@@ -114,7 +118,7 @@ def converge(host: Host, names: list[str], settings: t.Sequence[Setting], wanted
 
 
 def _converge(host: Host, names: list[str], settings: t.Sequence[Setting], wanted: State, options: Options) -> Result:
-    ports = select_ports(find_ports(host), names)
+    ports, missing = select_ports(find_ports(host), names)
     runs = [plan_run(settings, host, port, wanted) for port in ports]
     _guard(host, [run for run in runs if run.changes], options)
     if not options.dry_run:
@@ -122,7 +126,7 @@ def _converge(host: Host, names: list[str], settings: t.Sequence[Setting], wante
             if not run.error:
                 apply_run(settings, host, run)
     masters = [check_lldpad(host.process_names())] if "dcbx" in wanted else []
-    return Result(runs, settings, masters)
+    return Result(runs, settings, missing, masters)
 
 
 def _guard(host: Host, changing: list[PortRun], options: Options) -> None:
@@ -144,6 +148,19 @@ def _guard(host: Host, changing: list[PortRun], options: Options) -> None:
         if run.port.netdev in busy:
             run.error = f"{run.port.netdev}: {busy[run.port.netdev]}; nothing was changed (when_busy: force overrides)"
             run.after = run.before
+
+
+def _missing_port(name: str, reason: str) -> Finding:
+    return Finding(
+        check="port",
+        verdict=FAIL,
+        observed="not there",
+        expected=name,
+        evidence="rdma -j link show",
+        cause=reason,
+        remedy="look for the card (lspci -d 15b3:), its driver (dmesg | grep mlx5) and the name in roce_ports",
+        port=name,
+    )
 
 
 def _verdict(setting: Setting, run: PortRun, wanted: Value) -> Finding:

@@ -79,6 +79,10 @@ class PortRun:
     rolled_back: bool = False
     left_over: dict[str, dict[str, Value]] = field(default_factory=dict)  # setting -> was, is
 
+    def effective(self) -> list[Change]:
+        """The changes that were made, or in a dry run would be; those of a refused port are not."""
+        return self.tried if self.error else self.changes
+
     def as_failure(self) -> dict[str, t.Any]:
         """For ``fail_json``: the reason, how far it got, whether it was undone, what differs still."""
         return {

@@ -72,37 +72,39 @@ def _number(text: str | None) -> int:
         return -1
 
 
-def select_ports(found: list[Port], names: list[str]) -> list[Port]:
-    """The ports with these names (RDMA device or netdev), in the order given.
+def select_ports(found: list[Port], names: list[str]) -> tuple[list[Port], dict[str, str]]:
+    """The ports with these names (RDMA device or netdev), in the order given; name -> reason for the others.
 
-    What was declared must be there: raises PolicyError for an unknown name, for two names of one
-    port, and for a port that RoCE can't use.
+    What was declared must be there: a name without a usable port is a failure of that port. Raises
+    PolicyError when nothing is declared, and for two names of one port.
     """
     if not names:
         raise PolicyError("ports: none are declared; name the RDMA ports that this node should have")
-    return _unique([(name, _by_name(found, name)) for name in names])
+    chosen: dict[Port, str] = {}
+    missing: dict[str, str] = {}
+    for name in names:
+        matches = [port for port in found if name in (port.netdev, port.ibdev)]
+        reason = _unusable(name, matches, found)
+        if reason:
+            missing[name] = reason
+        elif matches[0] in chosen:
+            both = f"{chosen[matches[0]]!r} and {name!r}"
+            raise PolicyError(f"ports: {both} are one and the same port ({matches[0].label()})")
+        else:
+            chosen[matches[0]] = name
+    return list(chosen), missing
 
 
-def _by_name(found: list[Port], name: str) -> Port:
-    matches = [port for port in found if name in (port.netdev, port.ibdev)]
+def _unusable(name: str, matches: list[Port], found: list[Port]) -> str:
+    """Why a declared name stands for no port that RoCE can use; empty when it does."""
     if not matches:
         there = ", ".join(port.label() for port in found) or "none"
-        raise PolicyError(f"ports: {name!r} is declared and is no RDMA port of this node; there are: {there}")
+        return f"ports: {name!r} is declared and is no RDMA port of this node; there are: {there}"
     if len(matches) > 1:
         several = ", ".join(port.label() for port in matches)
-        raise PolicyError(f"ports: {name!r} names several ports ({several}); use the name of the netdev")
-    port = matches[0]
-    if port.link_layer == "InfiniBand":
-        raise PolicyError(f"ports: {name!r} ({port.label()}) is in InfiniBand mode; RoCE needs an Ethernet port")
-    if not port.netdev:
-        raise PolicyError(f"ports: {name!r} ({port.label()}) has no netdev in this network namespace; RoCE needs one")
-    return port
-
-
-def _unique(named: list[tuple[str, Port]]) -> list[Port]:
-    names: dict[Port, str] = {}
-    for name, port in named:
-        if port in names:
-            raise PolicyError(f"ports: {names[port]!r} and {name!r} are one and the same port ({port.label()})")
-        names[port] = name
-    return list(names)
+        return f"ports: {name!r} names several ports ({several}); use the name of the netdev"
+    if matches[0].link_layer == "InfiniBand":
+        return f"ports: {name!r} ({matches[0].label()}) is in InfiniBand mode; RoCE needs an Ethernet port"
+    if not matches[0].netdev:
+        return f"ports: {name!r} ({matches[0].label()}) has no netdev in this network namespace; RoCE needs one"
+    return ""

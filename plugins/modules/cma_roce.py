@@ -13,7 +13,7 @@ description:
   - Applications that set up their queue pairs themselves (NCCL, C(ib_write_bw) without C(-R)) ignore both.
     They need a traffic class of their own.
 author:
-  - lossless.roce contributors
+  - lossless.roce contributors (!UNKNOWN)
 extends_documentation_fragment:
   - lossless.roce.attributes
   - lossless.roce.ports

@@ -12,7 +12,7 @@ description:
   - Makes the operating system the owner of PFC, ETS and the APP table, in place of the card's firmware.
   - The way back to the firmware needs C(mlnx_qos -d fw); a run says so before it changes anything.
 author:
-  - lossless.roce contributors
+  - lossless.roce contributors (!UNKNOWN)
 extends_documentation_fragment:
   - lossless.roce.attributes
   - lossless.roce.ports

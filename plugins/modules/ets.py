@@ -12,7 +12,7 @@ description:
   - Maps the eight priorities to traffic classes, and shares the link among the classes (IEEE 802.1Qaz).
   - Strict classes come before all others, a higher number before a lower one.
 author:
-  - lossless.roce contributors
+  - lossless.roce contributors (!UNKNOWN)
 extends_documentation_fragment:
   - lossless.roce.attributes
   - lossless.roce.ports

@@ -14,7 +14,7 @@ description:
   - mqprio has no change operation. Another value means that the qdisc is removed and added anew.
   - With O(hw=true) in mode V(dcb), mlx5 takes O(num_tc=8) only, whatever is copied from the web.
 author:
-  - lossless.roce contributors
+  - lossless.roce contributors (!UNKNOWN)
 extends_documentation_fragment:
   - lossless.roce.attributes
   - lossless.roce.ports

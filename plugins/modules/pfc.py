@@ -12,7 +12,7 @@ description:
   - Makes the listed priorities lossless and all others lossy.
   - On mlx5 a changed mask bounces the link. An unchanged one is never written.
 author:
-  - lossless.roce contributors
+  - lossless.roce contributors (!UNKNOWN)
 extends_documentation_fragment:
   - lossless.roce.attributes
   - lossless.roce.ports

@@ -12,7 +12,7 @@ description:
   - Sets the MTU of the netdev of each port.
   - The RDMA MTU follows from it. 4096 needs at least 4192 bytes here, and the switch needs more than that.
 author:
-  - lossless.roce contributors
+  - lossless.roce contributors (!UNKNOWN)
 extends_documentation_fragment:
   - lossless.roce.attributes
   - lossless.roce.ports

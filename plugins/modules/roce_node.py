@@ -14,7 +14,7 @@ description:
     that port goes back to its former state and the others go on.
   - A node that is right already gets no command at all.
 author:
-  - lossless.roce contributors
+  - lossless.roce contributors (!UNKNOWN)
 extends_documentation_fragment:
   - lossless.roce.attributes
   - lossless.roce.ports

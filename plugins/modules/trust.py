@@ -13,7 +13,7 @@ description:
   - On inbox mlx5 drivers trust follows from the APP table.
     A single entry would leave the other 63 unknown, so all are set.
 author:
-  - lossless.roce contributors
+  - lossless.roce contributors (!UNKNOWN)
 extends_documentation_fragment:
   - lossless.roce.attributes
   - lossless.roce.ports

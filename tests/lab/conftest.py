@@ -31,6 +31,7 @@ class PlaybookRun:
 
     rc: int
     output: str
+    stdout: str
 
     def recap(self, key: str) -> int:
         """Sum of a figure of the recap (changed, failed, unreachable) over the hosts."""
@@ -44,44 +45,35 @@ class Ansible:
         self._inventory = str(lab.inventory.parent)
         self._folder = folder
 
-    def _run(self, argv: list[str], timeout: float) -> PlaybookRun:
-        env = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
+    def _run(self, argv: list[str], timeout: float, **env: str) -> PlaybookRun:
         done = subprocess.run(
             argv,
             cwd=ROOT,
-            env=env,
+            env={**os.environ, "ANSIBLE_NOCOLOR": "1", **env},
             capture_output=True,
             text=True,
             timeout=timeout,
             check=False,
             stdin=subprocess.DEVNULL,
         )
-        return PlaybookRun(done.returncode, done.stdout + done.stderr)
+        return PlaybookRun(done.returncode, done.stdout + done.stderr, done.stdout)
 
     def module(self, node: str, name: str, arguments: dict[str, t.Any], *, check: bool = False) -> dict[str, t.Any]:
         """Result of one module call on one node."""
-        tree = self._folder / "tree"
-        argv = [
-            str(BIN / "ansible"),
-            "-i",
-            self._inventory,
-            node,
-            "-m",
-            f"lossless.roce.{name}",
-            "-a",
-            json.dumps(arguments),
-        ]
-        run = self._run([*argv, "--diff", "--tree", str(tree), *(["--check"] if check else [])], timeout=180)
-        result = tree / node
-        assert result.exists(), run.output
-        data: dict[str, t.Any] = json.loads(result.read_text())
-        result.unlink()
-        return data
+        argv = [*self._module_argv(node, name, arguments), "--diff", *(["--check"] if check else [])]
+        callback = {"ANSIBLE_LOAD_CALLBACK_PLUGINS": "1", "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json"}
+        run = self._run(argv, 180, **callback)
+        assert "{" in run.stdout, run.output
+        output = json.loads(run.stdout[run.stdout.index("{") :])
+        return t.cast("dict[str, t.Any]", output["plays"][0]["tasks"][0]["hosts"][node])
 
-    def module_text(self, node: str, name: str, arguments: str) -> str:
-        """Output of a module call that may be killed, and then has no result."""
-        argv = [str(BIN / "ansible"), "-i", self._inventory, node, "-m", f"lossless.roce.{name}", "-a", arguments]
-        return self._run(argv, timeout=180).output
+    def module_that_may_die(self, node: str, name: str, arguments: dict[str, t.Any]) -> None:
+        """A module call that is killed from outside, and then has no result."""
+        self._run(self._module_argv(node, name, arguments), 180)
+
+    def _module_argv(self, node: str, name: str, arguments: dict[str, t.Any]) -> list[str]:
+        ansible = str(BIN / "ansible")
+        return [ansible, "-i", self._inventory, node, "-m", f"lossless.roce.{name}", "-a", json.dumps(arguments)]
 
     def playbook(self, name: str, *words: str, timeout: float = 900, **variables: t.Any) -> PlaybookRun:
         """A playbook of the collection, with extra variables."""
@@ -104,7 +96,8 @@ class Ansible:
 def lab() -> t.Iterator[Lab]:
     """Two bare nodes with two rails, gone at the end, whatever happens."""
     try:
-        with Lab("test", Shape(nodes=2, rails=2), owner_pid=os.getpid()) as lab_:
+        name = os.environ.get("LAB_NAME", "test")  # a lab that is up already is used, and stays up
+        with Lab(name, Shape(nodes=2, rails=2), owner_pid=os.getpid()) as lab_:
             lab_.up()
             yield lab_
     except LabError as exc:

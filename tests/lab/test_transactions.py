@@ -88,14 +88,14 @@ def test_a_running_job_is_not_disturbed(ansible: Ansible, node1: Node, node2: No
 def test_a_killed_run_leaves_old_or_new_values_only(ansible: Ansible, node1: Node, restored: None) -> None:
     """Kill the module at several moments; each setting is at its former or its wanted value."""
     former, wanted = _picture(node1), {"pfc": [5], "tos": 170, "mtu": 8000}
-    arguments = '{"ports": ["ens1np0"], "policy": {"data_prio": 5, "data_dscp": 42, "mtu": 8000}}'
+    arguments = {"ports": ["ens1np0"], "policy": {"data_prio": 5, "data_dscp": 42, "mtu": 8000}}
     for delay in ("1.0", "1.4", "1.8", "2.2", "2.6"):
         # The module's process is found by its name once it runs, and killed a moment later.
         node1.check(
             f"nohup sh -c 'for i in $(seq 100); do pgrep -f AnsiballZ_roce_node >/dev/null && break; sleep 0.1; done;"
             f" sleep {delay}; pkill -9 -f AnsiballZ_roce_node' >/dev/null 2>&1 &"
         )
-        ansible.module_text("node1", "roce_node", arguments)
+        ansible.module_that_may_die("node1", "roce_node", arguments)
         seen = _picture(node1)
         for key, new in wanted.items():
             assert seen[key] in (former[key], new), (delay, key, seen[key])

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import typing as t
 from pathlib import Path
 
@@ -167,8 +168,12 @@ def test_a_running_lldpad_is_a_finding_with_a_remedy() -> None:
 
 
 def test_unknown_and_doubled_ports_are_refused() -> None:
-    with pytest.raises(PolicyError, match="'ens9np0' is declared and is no RDMA port.*mlx5_0/ens1np0"):
-        run(bare(), {}, ["ens9np0"])
+    node = bare()
+    result = run(node, {}, ["ens9np0", "ens1np0"])
+    assert re.search("'ens9np0' is declared and is no RDMA port.*mlx5_0/ens1np0", result.message())
+    assert list(result.failed()) == ["ens9np0"]
+    assert [f["verdict"] for f in result.as_dict()["findings"] if f["check"] == "port"] == ["fail"]
+    assert node.ports["ens1np0"].pfc == {3}, "the other port goes on"
     with pytest.raises(PolicyError, match="one and the same port"):
         run(bare(), {}, ["ens1np0", "mlx5_0"])
 

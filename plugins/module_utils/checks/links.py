@@ -16,8 +16,7 @@ def check_ports(declared: list[dict[str, t.Any]], facts: Facts, link_gbps: float
     found: list[Finding] = []
     for wanted in declared:
         port = _by_name(facts, wanted["name"])
-        if port is None:
-            found.append(_missing(wanted["name"], facts))
+        if port is None:  # its own finding: see node.py
             continue
         found += [_link(port), _speed(port, link_gbps)]
         if wanted.get("address"):
@@ -28,20 +27,6 @@ def check_ports(declared: list[dict[str, t.Any]], facts: Facts, link_gbps: float
 
 def _by_name(facts: Facts, name: str) -> Facts | None:
     return next((port for port in facts["ports"] if name in (port["netdev"], port["ibdev"])), None)
-
-
-def _missing(name: str, facts: Facts) -> Finding:
-    there = [f"{port['ibdev']}/{port['netdev']}" for port in facts["ports"]]
-    return Finding(
-        check="port",
-        verdict=FAIL,
-        observed=there,
-        expected=name,
-        evidence="rdma -j link show",
-        cause=f"{name} is declared and no RDMA port of this node has that name",
-        remedy="look for the card (lspci -d 15b3:), its driver (dmesg | grep mlx5) and the name in roce_ports",
-        port=name,
-    )
 
 
 def _link(port: Facts) -> Finding:

@@ -96,7 +96,9 @@ class Mqprio(Setting):
         return all(wanted[key] == actual[key] for key in keys)
 
     def shown(self, value: Value) -> Value:
-        return {key: part for key, part in value.items() if key not in ("combined", "tx_queues")}
+        # Which default the kernel picks is its own business; another kind is named.
+        hidden = ("combined", "tx_queues", "qdisc") if value["kind"] == "default" else ("combined", "tx_queues")
+        return {key: part for key, part in value.items() if key not in hidden}
 
     def predicted(self, wanted: Value, actual: Value) -> Value:
         value = {**wanted, "combined": actual["combined"], "tx_queues": actual["tx_queues"]}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import lzma
 import os
 import secrets
 import shutil
@@ -21,14 +22,15 @@ from .errors import LabError
 from .host import check_disk
 from .process import command_lines, tail
 from .progress import Progress
-from .state import LAB_FOLDER, MAX_RAILS, locked
+from .state import LAB_FOLDER, locked
 
 SUITE = "trixie"
 IMAGE_SIZE = "6G"                  # sparse
 BUILD_DISK_MIB = 3000
 KEEP = 2                           # images and bases that survive a newer one
 MODULE_SOURCES = LAB_FOLDER / "mlx5sim"
-ROOTFS = LAB_FOLDER / "image" / "rootfs"
+IMAGE_FILES = LAB_FOLDER / "image"          # rootfs/ goes into the nodes, initrd/ boots them
+ROOTFS = IMAGE_FILES / "rootfs"
 
 # A bare server: what RoCE needs on top of it is for the collection to install.
 # python3-apt is there because Ansible cannot plan an installation without it.
@@ -43,10 +45,13 @@ REPOSITORY_PACKAGES = (
 )
 TOOL_PACKAGES = (
     "linux-headers-amd64", "gcc", "make", "base-files", "dash", "bash", "coreutils", "sed",
-    "grep", "mawk", "findutils", "kmod",
+    "grep", "mawk", "findutils", "kmod", "busybox-static", "cpio",
 )
+# In the nodes' initrd: the root disk's drivers, and the network's, to name the devices early.
+INITRD_MODULES = ("virtio_pci", "virtio_blk", "virtio_net", "crc32c_generic", "ext4")
 EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*")
-# A small initrd, made fast: the root disk's drivers only.
+# Nodes boot with an initrd of the lab; Debian's own is kept small, since it is made anew
+# whenever a package asks for it.
 INITRD_HOOK = (
     'mkdir -p "$1/etc/initramfs-tools/conf.d"; '
     r'printf "MODULES=list\nCOMPRESS=lz4\n" > "$1/etc/initramfs-tools/conf.d/lab"; '
@@ -59,8 +64,13 @@ DOWNLOAD_HOOK = (
 SOURCE_LINE = "deb [trusted=yes] file:/srv/lab-repo ./\n"
 MASKED_UNITS = (
     "apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer",
-    "e2scrub_reap.service", "fstrim.timer", "getty@tty1.service", "serial-getty@ttyS0.service",
+    "e2scrub_reap.service", "fstrim.timer", "getty.target", "getty-static.service",
     "systemd-pstore.service", "systemd-hibernate-clear.service", "man-db.timer",
+    "systemd-binfmt.service", "proc-sys-fs-binfmt_misc.automount", "dev-mqueue.mount",
+    "sys-fs-fuse-connections.mount", "ldconfig.service", "systemd-update-done.service",
+    "systemd-journal-catalog-update.service", "systemd-sysusers.service",
+    "systemd-udev-load-credentials.service", "systemd-tpm2-setup.service",
+    "systemd-tpm2-setup-early.service", "modprobe@drm.service",
 )
 
 
@@ -113,10 +123,10 @@ def _tree_files(folder: Path) -> Iterator[tuple[str, bytes]]:
             yield f"{path.relative_to(folder)} {mode:o}", path.read_bytes()
 
 
-def image_hash(module: Path = MODULE_SOURCES, rootfs: Path = ROOTFS) -> str:
+def image_hash(module: Path = MODULE_SOURCES, files: Path = IMAGE_FILES) -> str:
     """The recipe of the image: base, builder, the lab's files, the module's sources."""
     parts = [base_hash().encode(), Path(__file__).read_bytes()]
-    for name, content in _tree_files(rootfs):
+    for name, content in _tree_files(files):
         parts += [name.encode(), content]
     for path in module_files(module):
         parts += [path.name.encode(), path.read_bytes()]
@@ -305,7 +315,7 @@ def _build_image(base: Path, draft: Path, progress: Progress) -> None:
     _set_access(image, root, log)
     version = kernel_version(root)
     (root / f"boot/vmlinuz-{version}").rename(image.kernel)
-    shutil.copy(root / f"boot/initrd.img-{version}", image.initrd)
+    _make_initrd(base / "tools", root, draft, log)
     _build(["mke2fs", "-q", "-t", "ext4", "-d", str(root), "-m", "0", "-J", "size=16",
             "-E", "lazy_itable_init=1,lazy_journal_init=1", "-L", "lab", str(image.disk),
             IMAGE_SIZE], log)
@@ -332,11 +342,10 @@ def _write_system_files(root: Path) -> None:
     (root / "etc/resolv.conf").write_text("")
     (root / "etc/hostname").unlink(missing_ok=True)     # comes from the kernel's command line
     (root / "etc/hosts").write_text(_hosts())
-    for index in range(MAX_RAILS + 1):
-        link = root / f"etc/systemd/network/10-lab-ens{index + 3}.link"
-        link.write_text(f"[Match]\nPath=pci-0000:00:{index + 3:02x}.0\n\n"
-                        f"[Link]\nName=ens{index + 3}\nMACAddressPolicy=none\n")
+    shutil.rmtree(root / "var/log/journal", ignore_errors=True)     # the journal stays in memory
     units = root / "etc/systemd/system"
+    (units / "default.target").unlink(missing_ok=True)
+    (units / "default.target").symlink_to("/usr/lib/systemd/system/multi-user.target")
     for unit in MASKED_UNITS:
         (units / unit).unlink(missing_ok=True)
         (units / unit).symlink_to("/dev/null")
@@ -372,6 +381,42 @@ def _add_module(tools: Path, root: Path, draft: Path, log: Path) -> None:
     finally:
         _remove(work)
     _build(["chroot", str(root), "depmod", version], log)
+
+
+def load_order(dependencies: str, modules: Sequence[str]) -> list[str]:
+    """Files to load for these modules, from the text of modules.dep."""
+    needs = {}
+    for line in dependencies.splitlines():
+        path, _, rest = line.partition(":")
+        needs[Path(path).name.partition(".")[0]] = [path, *rest.split()]
+    order: list[str] = []
+    for module in modules:
+        # What a module needs is listed nearest first.
+        order += [path for path in reversed(needs.get(module, [])) if path not in order]
+    return order
+
+
+def _make_initrd(tools: Path, root: Path, draft: Path, log: Path) -> None:
+    """A node's initrd: busybox, a few modules and the lab's own init."""
+    tree = tools / "src" / f"initrd-{draft.name.lstrip('.')}"
+    for folder in ("bin", "dev", "modules", "proc", "root", "sys"):
+        (tree / folder).mkdir(parents=True)
+    shutil.copy(tools / "usr/bin/busybox", tree / "bin")
+    shutil.copy(IMAGE_FILES / "initrd/init", tree)
+    modules = root / "usr/lib/modules" / kernel_version(root)
+    order = load_order((modules / "modules.dep").read_text(), INITRD_MODULES)
+    for path in order:
+        plain = tree / "modules" / Path(path).name.removesuffix(".xz")
+        opener = lzma.open if path.endswith(".xz") else open
+        with opener(modules / path, "rb") as stream:
+            plain.write_bytes(stream.read())
+    names = [Path(path).name.removesuffix(".xz") + "\n" for path in order]
+    (tree / "modules/order").write_text("".join(names))
+    inside = f"/{tree.relative_to(tools)}"
+    _build(["chroot", str(tools), "sh", "-c",
+            f"cd {inside} && find . | cpio -o -H newc --quiet > {inside}.cpio"], log)
+    (tree.parent / f"{tree.name}.cpio").replace(draft / "initrd")
+    _remove(tree)
 
 
 def _set_access(image: Image, root: Path, log: Path) -> None:

@@ -195,7 +195,7 @@ class Lab:
         """Wait until nodes answer and have their hardware, in another boot than that one."""
         start = time.monotonic()
         reported, waiting = start, list(nodes)
-        self.progress(f"waiting for ssh of {_names(waiting)}")
+        self.progress(f"waiting for {_names(waiting)}")
         while waiting:
             for node in list(waiting):
                 if node.ready_boot() not in (None, not_boot):

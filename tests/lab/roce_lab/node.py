@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
 import socket
 import subprocess
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from .lab import Lab
 
 BOOT_TIMEOUT = 300          # seconds; 15 are usual for a node alone on a core under TCG
+READY = re.compile(r"lab: boot (\S+) hardware (\S+)\s")   # by lab-ready in the node
 LINK_STATES = ("up", "down", "cut")
 
 
@@ -120,6 +123,7 @@ class Node:
         """Whether the node's sshd greets; QEMU itself takes any connection."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout) as sock:
+                sock.settimeout(timeout)
                 return sock.recv(4) == b"SSH-"
         except OSError:
             return False
@@ -131,6 +135,7 @@ class Node:
         self.folder.mkdir(parents=True, exist_ok=True)
         if not (self.folder / "disk.qcow2").exists():
             qemu.create_overlay(self.folder, self.lab.image)
+        self.serial_log.write_text("")          # what a former boot said is no answer
         taps: list[int] = []
         try:
             for rail in range(self.lab.shape.rails):
@@ -193,15 +198,14 @@ class Node:
         """
         if not self.running:
             raise LabError(f"{self.name}: its QEMU has ended\n{self.logs()}")
-        if not self.answers():
+        said = last_boot(self.serial_log.read_text(errors="replace"))
+        if said is None:
             return None
-        done = self.ssh("systemctl is-active lab-hardware; cat /proc/sys/kernel/random/boot_id",
-                        timeout=60)
-        unit, _, boot = done.out.strip().partition("\n")
-        if unit == "failed":
+        boot, hardware = said
+        if hardware != "active":
             journal = self.ssh("journalctl -b -u lab-hardware -n 15 -o cat; dmesg | tail -n 5")
             raise LabError(f"{self.name}: its hardware did not come up\n{journal.out.strip()}")
-        return boot if done.rc == 0 and unit == "active" else None
+        return boot
 
     def logs(self) -> str:
         """The last lines of QEMU's and of the console's log."""
@@ -214,8 +218,13 @@ class Node:
         self.lab.wait_ready([self], timeout)
 
 
+def last_boot(console: str) -> tuple[str, str] | None:
+    """Boot id and state of the hardware, as the node said last on its console."""
+    found = READY.findall(console)
+    return found[-1] if found else None
+
+
 def _close(descriptors: Sequence[int]) -> None:
-    import os
     for descriptor in descriptors:
         os.close(descriptor)
 

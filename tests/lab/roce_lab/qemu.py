@@ -46,8 +46,8 @@ def machine_id(marker: str, index: int) -> str:
 def kernel_arguments(machine: Machine) -> str:
     """The kernel's command line, which also tells the node what hardware it has."""
     return " ".join((
-        "root=/dev/vda rw rootfstype=ext4 console=ttyS0 quiet loglevel=4 panic=5",
-        "mitigations=off nokaslr apparmor=0 audit=0 no_timer_check tsc=reliable",
+        "console=ttyS0 quiet loglevel=4 panic=5",
+        "mitigations=off apparmor=0 selinux=0 audit=0 no_timer_check tsc=reliable",
         "systemd.show_status=no systemd.getty_auto=no",
         f"systemd.hostname=node{machine.index}",
         f"systemd.machine_id={machine_id(machine.marker, machine.index)}",
@@ -73,7 +73,7 @@ def _nic(machine: Machine, netdev: str, device: int) -> str:
 def qemu_argv(machine: Machine, taps: Sequence[int]) -> list[str]:
     """The command of a node; relative paths are in the node's folder."""
     accelerator = ["-accel", "kvm", "-cpu", "host"] if machine.kvm else [
-        "-accel", "tcg,thread=multi,tb-size=128", "-cpu", "max,la57=off"]
+        "-accel", "tcg,thread=multi,tb-size=256", "-cpu", "Nehalem"]
     return [
         "qemu-system-x86_64", "-name", f"{machine.marker}-node{machine.index}",
         "-machine", "q35,usb=off,vmport=off,smbus=off", *accelerator,

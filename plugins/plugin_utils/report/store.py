@@ -1,0 +1,143 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The report's folder on the control node: what is there, what a new run makes of it, written atomically."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import typing as t
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import yaml
+from ansible_collections.lossless.roce.plugins.module_utils.errors import RoceError
+
+from .page import render
+from .run import SCHEMA, Run, build_run, overall
+
+STALE_AFTER = timedelta(hours=24)
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
+_COLLECTION = Path(__file__).parents[3]
+
+Report = dict[str, t.Any]
+
+
+def now() -> str:
+    """The time, UTC, to the second, ISO 8601."""
+    return datetime.now(UTC).strftime(_TIME)
+
+
+def collection_version(root: Path = _COLLECTION) -> str:
+    """From galaxy.yml in a checkout, from MANIFEST.json in an installed collection; else ``unknown``."""
+    with contextlib.suppress(OSError, ValueError, yaml.YAMLError, TypeError, KeyError):
+        return str(yaml.safe_load((root / "galaxy.yml").read_text(encoding="utf-8"))["version"])
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        return str(json.loads((root / "MANIFEST.json").read_text(encoding="utf-8"))["collection_info"]["version"])
+    return "unknown"
+
+
+def combined(runs: t.Iterable[Run]) -> Report:
+    """A report of runs, the newest last. One made at quite another time than the newest is stale and has no say."""
+    ordered = list(runs)
+    newest = ordered[-1]
+    stale = [run["title"] for run in ordered if abs(_time(run) - _time(newest)) > STALE_AFTER]
+    return {
+        "schema": SCHEMA,
+        "generated": newest["generated"],
+        "collection_version": newest["collection_version"],
+        "verdict": overall(run["verdict"] for run in ordered if run["title"] not in stale),
+        "stale": stale,
+        "runs": {run["title"]: run for run in ordered},
+    }
+
+
+def _time(run: Run) -> datetime:
+    return datetime.strptime(run["generated"], _TIME).replace(tzinfo=UTC)
+
+
+def stored_runs(path: Path) -> tuple[dict[str, Run], list[str]]:
+    """The runs in a report.json by title, and warnings about what there could not be used."""
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        if raw["schema"] != SCHEMA:
+            raise ValueError(f"schema is {raw['schema']!r}, not {SCHEMA}")
+        items = list(raw["runs"].values())
+    except FileNotFoundError:
+        return {}, []
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as exc:
+        return {}, [f"{path}: not a report ({exc!r}); it is replaced, and earlier runs in it are lost"]
+    runs: dict[str, Run] = {}
+    warnings = []
+    for item in items:
+        try:
+            run = _restored(item)
+            runs[run["title"]] = run
+        except (RoceError, ValueError, TypeError, KeyError) as exc:
+            warnings.append(f"{path}: a run in it is not as it should be ({exc!r}) and is left out")
+    return runs, warnings
+
+
+def _restored(item: dict[str, t.Any]) -> Run:
+    """A stored run, built anew from its parts, so that a page never meets a shape it does not know."""
+    _time(item)
+    return build_run(
+        item["title"],
+        item["findings"],
+        item["hosts"],
+        generated=item["generated"],
+        version=str(item["collection_version"]),
+        ports=item["ports"],
+        bandwidth=item["bandwidth"],
+    )
+
+
+def save(folder: Path, run: Run) -> list[str]:
+    """Write the run's own files and the report with it in place of the former run of that title.
+
+    Returns warnings. Raises RoceError when the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _locked(folder):
+            runs, warnings = stored_runs(folder / "report.json")
+            runs.pop(run["title"], None)
+            report = combined([*runs.values(), run])
+            _write(folder / f"{run['title']}.json", as_json(run))
+            _write(folder / f"{run['title']}.html", render(combined([run])))
+            _write(folder / "report.json", as_json(report))
+            _write(folder / "report.html", render(report))
+    except OSError as exc:
+        raise RoceError(f"{exc.filename or folder}: the report cannot be written … {exc.strerror}") from exc
+    return warnings
+
+
+def as_json(value: t.Any) -> str:
+    """The value as JSON text, for people too."""
+    return json.dumps(value, indent=1) + "\n"
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> t.Iterator[None]:
+    """One writer at a time: two playbooks that end together must not lose each other's run."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a file at once, with the permissions that the user's umask gives. Bad characters are spelled out."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        with os.fdopen(handle, "wb") as file:
+            file.write(text.encode("utf-8", "backslashreplace"))
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
