@@ -22,6 +22,7 @@ RDMA_MTUS = (256, 512, 1024, 2048, 4096)
 # include/rdma/ib_addr.h: GRH 40 + UDP 8 + BTH 12 + XRC 4 + AtomicETH 28 + ICRC 4 bytes.
 RDMA_HEADERS = 96
 ROCE_MODES = ("IB/RoCE v1", "RoCE v2")
+T = t.TypeVar("T")
 _ALLOWED = {
     "prios": "a list of priorities 0 to 7",
     "dscp_map": "a mapping of DSCP 0..63 to priority 0..7",
@@ -240,7 +241,7 @@ def default_ets(data_prio: int, cnp_prio: int) -> tuple[EtsClass, ...]:
     )
 
 
-def _checked(name: str, value: t.Any, convert: t.Callable[[t.Any], t.Any], allowed: str) -> t.Any:
+def _checked(name: str, value: t.Any, convert: t.Callable[[t.Any], T], allowed: str) -> T:
     """A converted option of a single-setting module. Raises PolicyError."""
     try:
         return convert(value)

@@ -69,12 +69,14 @@ findings:
   elements: dict
 """
 
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.lossless.roce.plugins.module_utils.port_module import PORT_OPTIONS, run_port_module
 from ansible_collections.lossless.roce.plugins.module_utils.settings.base import State
 
 
-def wanted(params: dict) -> State:
+def wanted(params: dict[str, t.Any]) -> State:
     """The wanted state from the module's parameters."""
     return {"dcbx": {"owner": params["owner"]}}
 

@@ -76,6 +76,8 @@ findings:
   elements: dict
 """
 
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.lossless.roce.plugins.module_utils.policy import dscp_map
 from ansible_collections.lossless.roce.plugins.module_utils.port_module import PORT_OPTIONS, run_port_module
@@ -83,7 +85,7 @@ from ansible_collections.lossless.roce.plugins.module_utils.settings.base import
 from ansible_collections.lossless.roce.plugins.module_utils.settings.trust import full_map
 
 
-def wanted(params: dict) -> State:
+def wanted(params: dict[str, t.Any]) -> State:
     """The wanted state from the module's parameters."""
     if params["trust"] == "pcp":
         return {"trust": {"trust": "pcp", "dscp_prio": {}}}

@@ -17,8 +17,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from roce_lab import Lab, LabError, Node  # noqa: E402 - the folder must be on the path first
-from roce_lab.state import Shape  # noqa: E402
+from roce_lab import Lab, LabError, Node
+from roce_lab.state import Shape
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent

@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from roce_lab.cli import main  # noqa: E402 - the folder must be on the path first
+from roce_lab.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

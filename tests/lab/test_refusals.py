@@ -7,7 +7,6 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-import stock
 from conftest import PORTS, Ansible
 from roce_lab import Node
 
@@ -49,14 +48,14 @@ def test_an_unknown_port(ansible: Ansible, untouched: None) -> None:
 
 
 def test_the_port_that_carries_the_management_connection(ansible: Ansible, node1: Node, untouched: None) -> None:
-    node1.check("ip route add default via 10.100.0.2 dev ens1np0")
+    node1.check("ip route add default via 10.100.0.2 dev ens1np0 metric 5000")
     try:
         result = ansible.module("node1", "pfc", {"ports": PORTS, "enabled_prios": [1]})
         assert result["failed"]
         assert "ens1np0: carries the management connection" in result["msg"]
         assert "allow_management" in result["msg"]
     finally:
-        node1.check("ip route del default via 10.100.0.2 dev ens1np0")
+        node1.check("ip route del default via 10.100.0.2 dev ens1np0 metric 5000")
 
 
 def test_a_bandwidth_table_that_does_not_add_up(ansible: Ansible, untouched: None) -> None:

@@ -66,10 +66,9 @@ def _picture(node: Node) -> dict[str, t.Any]:
 
 
 def test_a_running_job_is_not_disturbed(ansible: Ansible, node1: Node, node2: Node, restored: None) -> None:
-    node1.check("setsid ib_write_bw -d mlx5_0 --run_infinitely -F >/dev/null 2>&1 </dev/null &")
-    node2.check(
-        f"sleep 3; setsid ib_write_bw -d mlx5_0 --run_infinitely -F {node1.address()} >/dev/null 2>&1 </dev/null & sleep 8"
-    )
+    job = "setsid ib_write_bw -d mlx5_0 --run_infinitely -F {} >/dev/null 2>&1 </dev/null &"
+    node1.check(job.format(""))
+    node2.check(f"sleep 3; {job.format(node1.address())} sleep 8")
     try:
         result = ansible.module("node1", "pfc", {"ports": PORTS, "enabled_prios": [1]})
         assert result["failed"]

@@ -8,7 +8,7 @@ import typing as t
 
 from ..findings import FAIL, PASS, UNKNOWN, Finding
 
-Facts = t.Dict[str, t.Any]
+Facts = dict[str, t.Any]
 
 
 def check_ports(declared: list[dict[str, t.Any]], facts: Facts, link_gbps: float | None) -> list[Finding]:

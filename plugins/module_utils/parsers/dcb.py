@@ -12,6 +12,7 @@ import re
 import typing as t
 
 from ..errors import ParseError
+from .numbers import is_int
 
 PRIOS = 8
 DSCPS = 64
@@ -96,17 +97,21 @@ def parse_dcbx(text: str) -> dict[str, bool]:
 
 def _eight(data: dict[str, t.Any], key: str, kind: type) -> list[t.Any]:
     values = data.get(key)
-    if not (isinstance(values, list) and len(values) == PRIOS and all(type(value) is kind for value in values)):
+    if not (isinstance(values, list) and len(values) == PRIOS and all(_is(value, kind) for value in values)):
         raise ParseError(f"dcb: {key} is {values!r}, eight values of type {kind.__name__} were expected")
     return values
 
 
+def _is(value: t.Any, kind: type) -> bool:
+    return is_int(value) if kind is int else isinstance(value, kind)
+
+
 def _in_range(value: t.Any, limit: int) -> bool:
-    return type(value) is int and 0 <= value < limit
+    return is_int(value) and 0 <= value < limit
 
 
 def _number_or_none(value: t.Any) -> int | None:
-    return value if type(value) is int else None
+    return value if is_int(value) else None
 
 
 def _text_number(text: str, word: str) -> int | None:

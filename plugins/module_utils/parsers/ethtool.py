@@ -12,6 +12,7 @@ import re
 import typing as t
 
 from ..errors import ParseError
+from .numbers import is_int
 
 
 def parse_pause(text: str) -> dict[str, bool]:
@@ -39,7 +40,7 @@ def parse_combined_channels(text: str) -> int:
     """Current number of combined channels of ``ethtool -l``."""
     if text.lstrip().startswith("["):
         value = _only_object(text).get("combined")
-        if type(value) is not int:
+        if not is_int(value):
             raise ParseError(f"ethtool -l: combined is {value!r}, a number was expected")
         return value
     _maximums, found, current = text.partition("Current hardware settings:")

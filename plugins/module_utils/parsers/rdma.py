@@ -9,6 +9,7 @@ import re
 import typing as t
 
 from ..errors import ParseError
+from .numbers import is_int
 
 
 def parse_links(text: str) -> list[dict[str, t.Any]]:
@@ -25,7 +26,7 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 def _links_json(text: str) -> list[dict[str, t.Any]]:
     links = []
     for entry in _json_list(text, "rdma link"):
-        if not (isinstance(entry.get("ifname"), str) and type(entry.get("port")) is int):
+        if not (isinstance(entry.get("ifname"), str) and is_int(entry.get("port"))):
             raise ParseError(f"rdma link: {entry!r}: ifname and port were expected")
         links.append(
             {
@@ -66,7 +67,7 @@ def parse_user_qps(text: str) -> list[dict[str, t.Any]]:
     users = []
     for entry in _json_list(text, "rdma resource"):
         pid, comm = entry.get("pid"), str(entry.get("comm", ""))
-        if type(pid) is int and pid > 0 and not comm.startswith("["):
+        if is_int(pid) and pid > 0 and not comm.startswith("["):
             users.append({"ibdev": str(entry.get("ifname", "")), "pid": pid, "comm": comm})
     return users
 

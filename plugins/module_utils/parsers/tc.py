@@ -14,6 +14,7 @@ import re
 import typing as t
 
 from ..errors import ParseError
+from .numbers import is_int
 
 MAP_LENGTH = 16
 
@@ -70,7 +71,7 @@ def _plain(kind: str, handle: str) -> dict[str, t.Any]:
 
 
 def _mqprio(num_tc: t.Any, map_: t.Any, ranges: t.Any, mode: t.Any) -> dict[str, t.Any]:
-    if not (type(num_tc) is int and _numbers(map_) and isinstance(ranges, list) and all(_range(r) for r in ranges)):
+    if not (is_int(num_tc) and _numbers(map_) and isinstance(ranges, list) and all(_range(r) for r in ranges)):
         raise ParseError(f"tc: mqprio: tc {num_tc!r}, map {map_!r}, queues {ranges!r} were not understood")
     return {
         "kind": "mqprio",
@@ -90,7 +91,7 @@ def _offload(ranges: list[list[int]], mode: t.Any) -> str:
 
 
 def _numbers(values: t.Any) -> bool:
-    return isinstance(values, list) and all(type(value) is int for value in values)
+    return isinstance(values, list) and all(is_int(value) for value in values)
 
 
 def _range(value: t.Any) -> bool:

@@ -65,10 +65,9 @@ class Cma(Setting):
         folder = _folder(port)
         actual = state[self.name]
         steps: list[Operation] = [] if actual["exposed"] else [MakeDir(f"{ROOT}/{port.ibdev}")]
-        for key in ("mode", "tos"):
-            # Unseen values are written even if they look right.
-            if wanted[key] != actual[key] or not actual["exposed"]:
-                steps.append(Write(f"{folder}/default_roce_{key}", f"{wanted[key]}\n"))
+        # Unseen values are written even if they look right.
+        keys = [key for key in ("mode", "tos") if wanted[key] != actual[key] or not actual["exposed"]]
+        steps += [Write(f"{folder}/default_roce_{key}", f"{wanted[key]}\n") for key in keys]
         return tuple(steps)
 
 

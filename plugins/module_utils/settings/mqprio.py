@@ -90,7 +90,7 @@ class Mqprio(Setting):
 
     def equal(self, wanted: Value, actual: Value) -> bool:
         if wanted["kind"] != "mqprio" or actual["kind"] != "mqprio":
-            return wanted["kind"] == actual["kind"]
+            return bool(wanted["kind"] == actual["kind"])
         # With a dcb-mode offload the driver chooses the queues, whatever was asked.
         keys = ("num_tc", "map", "offload") + (() if wanted["offload"] == "dcb" else ("queues",))
         return all(wanted[key] == actual[key] for key in keys)

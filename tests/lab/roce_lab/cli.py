@@ -16,6 +16,7 @@ from .image import cache_folder, ensure_image
 from .lab import Lab, watch
 from .process import Identity
 from .progress import Progress
+from .signals import interruptible
 from .state import Shape
 
 
@@ -33,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("image", help="build the nodes' image only")
     deps = commands.add_parser("deps", help="check the tools of this host")
     deps.add_argument("--install", action="store_true", help="install what is missing (root)")
-    guard = commands.add_parser("watch", parents=[named])       # started by up --owner-pid
+    guard = commands.add_parser("watch", parents=[named])  # started by up --owner-pid
     guard.add_argument("--marker")
     guard.add_argument("pid", type=int)
     guard.add_argument("start", type=int)
@@ -45,16 +46,16 @@ def _add_up(up: argparse.ArgumentParser) -> None:
     up.add_argument("--nodes", type=int, default=usual.nodes, help="1 to 4")
     up.add_argument("--rails", type=int, default=usual.rails, help="ports of each node, 1 to 4")
     up.add_argument("--memory", type=int, default=usual.memory, metavar="MIB", help="of each node")
-    up.add_argument("--rate", type=float, default=usual.mbits, metavar="MBITS",
-                    help="rate of every link in Mb/s")
-    up.add_argument("--flavour", choices=("inbox", "ofed"), default=usual.flavour,
-                    help="driver stack that the ports look like")
-    up.add_argument("--owner-pid", type=int, metavar="PID",
-                    help="take the lab down when this process dies")
+    up.add_argument("--rate", type=float, default=usual.mbits, metavar="MBITS", help="rate of every link in Mb/s")
+    up.add_argument(
+        "--flavour", choices=("inbox", "ofed"), default=usual.flavour, help="driver stack that the ports look like"
+    )
+    up.add_argument("--owner-pid", type=int, metavar="PID", help="take the lab down when this process dies")
 
 
-def _add_node_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser],
-                       named: argparse.ArgumentParser) -> None:
+def _add_node_commands(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], named: argparse.ArgumentParser
+) -> None:
     on_node = argparse.ArgumentParser(add_help=False, parents=[named])
     on_node.add_argument("node", help="node1, node2, ... or its number")
     ssh = commands.add_parser("ssh", parents=[on_node], help="log in, or run a command")
@@ -64,8 +65,9 @@ def _add_node_commands(commands: argparse._SubParsersAction[argparse.ArgumentPar
     shape.add_argument("mbits", type=float)
     link = commands.add_parser("link", parents=[on_node], help="take a link down or up")
     link.add_argument("rail", type=int)
-    link.add_argument("state", choices=("up", "down", "cut"),
-                      help="down: no carrier; cut: carrier, but no frame passes")
+    link.add_argument(
+        "state", choices=("up", "down", "cut"), help="down: no carrier; cut: carrier, but no frame passes"
+    )
     commands.add_parser("kill", parents=[on_node], help="take a node's power away")
     reboot = commands.add_parser("reboot", parents=[on_node], help="boot a node, dead or alive")
     reboot.add_argument("--hard", action="store_true", help="by the power switch")
@@ -99,8 +101,7 @@ def _status_text(status: dict[str, object]) -> str:
     assert isinstance(nodes, list)
     for node in nodes:
         how = "up" if node["ssh"] else "not answering" if node["running"] else "off"
-        lines.append(f"{node['name']}: {how}, ssh port {node['ssh_port']}, "
-                     f"{' '.join(node['addresses'])}")
+        lines.append(f"{node['name']}: {how}, ssh port {node['ssh_port']}, {' '.join(node['addresses'])}")
     return "\n".join(lines)
 
 
@@ -135,7 +136,8 @@ def _reboot(args: argparse.Namespace) -> int:
 
 def _image(_args: argparse.Namespace) -> int:
     host.check_host()
-    print(ensure_image(Progress()).folder)
+    with interruptible():
+        print(ensure_image(Progress()).folder)
     return 0
 
 
@@ -156,8 +158,17 @@ def _watch(args: argparse.Namespace) -> int:
 
 
 COMMANDS = {
-    "up": _up, "down": _down, "status": _status, "ssh": _ssh, "shape": _shape, "link": _link,
-    "kill": _kill, "reboot": _reboot, "image": _image, "deps": _deps, "watch": _watch,
+    "up": _up,
+    "down": _down,
+    "status": _status,
+    "ssh": _ssh,
+    "shape": _shape,
+    "link": _link,
+    "kill": _kill,
+    "reboot": _reboot,
+    "image": _image,
+    "deps": _deps,
+    "watch": _watch,
 }
 
 

@@ -27,8 +27,8 @@ TOOLS = {
 FILES = {"/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring"}
 SEARCH_PATH = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
 
-QEMU_OVERHEAD_MIB = 160      # of a node beyond its memory: the translation buffer and QEMU itself
-NODE_DISK_MIB = 600          # what a node's overlay may reach
+QEMU_OVERHEAD_MIB = 160  # of a node beyond its memory: the translation buffer and QEMU itself
+NODE_DISK_MIB = 600  # what a node's overlay may reach
 MIB = 1024 * 1024
 
 
@@ -37,8 +37,9 @@ def find_tool(tool: str) -> str | None:
     return shutil.which(tool, path=SEARCH_PATH)
 
 
-def missing_packages(find: Callable[[str], str | None] = find_tool,
-                     exists: Callable[[str], bool] = os.path.exists) -> dict[str, str]:
+def missing_packages(
+    find: Callable[[str], str | None] = find_tool, exists: Callable[[str], bool] = os.path.exists
+) -> dict[str, str]:
     """Tools and files that are not there, with the package of each."""
     tools = {tool: package for tool, package in TOOLS.items() if not find(tool)}
     return tools | {path: package for path, package in FILES.items() if not exists(path)}
@@ -56,8 +57,7 @@ def install(missing: dict[str, str]) -> None:
         raise LabError(f"{describe_missing(missing)} (as root)")
     environment = ["env", "DEBIAN_FRONTEND=noninteractive"]
     run([*environment, "apt-get", "update", "-q"])
-    run([*environment, "apt-get", "install", "-q", "-y", "--no-install-recommends",
-         *sorted(set(missing.values()))])
+    run([*environment, "apt-get", "install", "-q", "-y", "--no-install-recommends", *sorted(set(missing.values()))])
 
 
 def check_host() -> None:
@@ -101,21 +101,24 @@ def check_memory(nodes: int, memory: int, meminfo: str | None = None) -> None:
     have = available_memory(meminfo or Path("/proc/meminfo").read_text())
     need = nodes * (memory + QEMU_OVERHEAD_MIB)
     if need > have:
-        raise LabError(f"too little memory: {nodes} nodes of {memory} MiB need {need} MiB, "
-                       f"{have} MiB are available; use fewer nodes or a smaller --memory")
+        raise LabError(
+            f"too little memory: {nodes} nodes of {memory} MiB need {need} MiB, "
+            f"{have} MiB are available; use fewer nodes or a smaller --memory"
+        )
 
 
 def check_disk(folder: Path, need: int, what: str) -> None:
     """Refuse to start when a folder's file system lacks that many MiB."""
     have = shutil.disk_usage(folder).free // MIB
     if need > have:
-        raise LabError(f"too little disk space: {what} needs {need} MiB in {folder}, "
-                       f"{have} MiB are free")
+        raise LabError(f"too little disk space: {what} needs {need} MiB in {folder}, {have} MiB are free")
 
 
 def check_namespaces(probe: str) -> None:
     """Refuse, in one line, a machine without named network namespaces."""
     done = call(["ip", "netns", "add", probe])
     if done.rc:
-        raise LabError(f"ip netns add: {done.err.strip()}; the lab needs CAP_SYS_ADMIN and "
-                       "a /run/netns that can be mounted on (in a container: --privileged)")
+        raise LabError(
+            f"ip netns add: {done.err.strip()}; the lab needs CAP_SYS_ADMIN and "
+            "a /run/netns that can be mounted on (in a container: --privileged)"
+        )

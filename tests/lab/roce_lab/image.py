@@ -25,27 +25,59 @@ from .progress import Progress
 from .state import LAB_FOLDER, locked
 
 SUITE = "trixie"
-IMAGE_SIZE = "6G"                  # sparse
+IMAGE_SIZE = "6G"  # sparse
 BUILD_DISK_MIB = 3000
-KEEP = 2                           # images and bases that survive a newer one
+KEEP = 2  # images and bases that survive a newer one
 MODULE_SOURCES = LAB_FOLDER / "mlx5sim"
-IMAGE_FILES = LAB_FOLDER / "image"          # rootfs/ goes into the nodes, initrd/ boots them
+IMAGE_FILES = LAB_FOLDER / "image"  # rootfs/ goes into the nodes, initrd/ boots them
 ROOTFS = IMAGE_FILES / "rootfs"
 
 # A bare server: what RoCE needs on top of it is for the collection to install.
 # python3-apt is there because Ansible cannot plan an installation without it.
 BASE_PACKAGES = (
-    "linux-image-amd64", "systemd-sysv", "udev", "openssh-server", "python3", "python3-apt",
-    "iproute2", "ethtool", "kmod", "iputils-ping", "procps", "perl",
+    "linux-image-amd64",
+    "systemd-sysv",
+    "udev",
+    "openssh-server",
+    "python3",
+    "python3-apt",
+    "iproute2",
+    "ethtool",
+    "kmod",
+    "iputils-ping",
+    "procps",
+    "perl",
 )
 # What the collection installs, from a repository in the image: nodes reach no network.
 REPOSITORY_PACKAGES = (
-    "rdma-core", "ibverbs-utils", "ibverbs-providers", "infiniband-diags", "perftest",
-    "librdmacm1", "rdmacm-utils", "pciutils", "nftables", "mstflint", "lldpad", "numactl",
+    "rdma-core",
+    "ibverbs-utils",
+    "ibverbs-providers",
+    "infiniband-diags",
+    "perftest",
+    "librdmacm1",
+    "rdmacm-utils",
+    "pciutils",
+    "nftables",
+    "mstflint",
+    "lldpad",
+    "numactl",
 )
 TOOL_PACKAGES = (
-    "linux-headers-amd64", "gcc", "make", "base-files", "dash", "bash", "coreutils", "sed",
-    "grep", "mawk", "findutils", "kmod", "busybox-static", "cpio",
+    "linux-headers-amd64",
+    "gcc",
+    "make",
+    "base-files",
+    "dash",
+    "bash",
+    "coreutils",
+    "sed",
+    "grep",
+    "mawk",
+    "findutils",
+    "kmod",
+    "busybox-static",
+    "cpio",
 )
 # In the nodes' initrd: the root disk's drivers, and the network's, to name the devices early.
 INITRD_MODULES = ("virtio_pci", "virtio_blk", "virtio_net", "crc32c_generic", "ext4")
@@ -63,30 +95,61 @@ DOWNLOAD_HOOK = (
 )
 SOURCE_LINE = "deb [trusted=yes] file:/srv/lab-repo ./\n"
 MASKED_UNITS = (
-    "apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer",
-    "e2scrub_reap.service", "fstrim.timer", "getty.target", "getty-static.service",
-    "systemd-pstore.service", "systemd-hibernate-clear.service", "man-db.timer",
-    "systemd-binfmt.service", "proc-sys-fs-binfmt_misc.automount", "dev-mqueue.mount",
-    "sys-fs-fuse-connections.mount", "ldconfig.service", "systemd-update-done.service",
-    "systemd-journal-catalog-update.service", "systemd-sysusers.service",
-    "systemd-udev-load-credentials.service", "systemd-tpm2-setup.service",
-    "systemd-tpm2-setup-early.service", "modprobe@drm.service",
+    "apt-daily.timer",
+    "apt-daily-upgrade.timer",
+    "dpkg-db-backup.timer",
+    "e2scrub_all.timer",
+    "e2scrub_reap.service",
+    "fstrim.timer",
+    "getty.target",
+    "getty-static.service",
+    "systemd-pstore.service",
+    "systemd-hibernate-clear.service",
+    "man-db.timer",
+    "systemd-binfmt.service",
+    "proc-sys-fs-binfmt_misc.automount",
+    "dev-mqueue.mount",
+    "sys-fs-fuse-connections.mount",
+    "ldconfig.service",
+    "systemd-update-done.service",
+    "systemd-journal-catalog-update.service",
+    "systemd-sysusers.service",
+    "systemd-udev-load-credentials.service",
+    "systemd-tpm2-setup.service",
+    "systemd-tpm2-setup-early.service",
+    "modprobe@drm.service",
 )
 
 
 def base_argv(target: str) -> list[str]:
     """The command that makes the nodes' root file system."""
     excludes = [f"--dpkgopt=path-exclude={pattern}" for pattern in EXCLUDED]
-    return ["mmdebstrap", "--mode=root", "--variant=apt", "--format=directory", *excludes,
-            '--aptopt=APT::Install-Recommends "false"', f"--essential-hook={INITRD_HOOK}",
-            f"--customize-hook={DOWNLOAD_HOOK}", f"--include={','.join(BASE_PACKAGES)}",
-            SUITE, target]
+    return [
+        "mmdebstrap",
+        "--mode=root",
+        "--variant=apt",
+        "--format=directory",
+        *excludes,
+        '--aptopt=APT::Install-Recommends "false"',
+        f"--essential-hook={INITRD_HOOK}",
+        f"--customize-hook={DOWNLOAD_HOOK}",
+        f"--include={','.join(BASE_PACKAGES)}",
+        SUITE,
+        target,
+    ]
 
 
 def tools_argv(target: str) -> list[str]:
     """The command that unpacks the tool chain, which never enters a node."""
-    return ["mmdebstrap", "--mode=root", "--variant=extract", "--format=directory",
-            f"--include={','.join(TOOL_PACKAGES)}", SUITE, target]
+    return [
+        "mmdebstrap",
+        "--mode=root",
+        "--variant=extract",
+        "--format=directory",
+        f"--include={','.join(TOOL_PACKAGES)}",
+        SUITE,
+        target,
+    ]
 
 
 def digest(parts: Sequence[bytes]) -> str:
@@ -111,7 +174,7 @@ def module_files(folder: Path = MODULE_SOURCES) -> list[Path]:
 
 
 def _is_source(name: str) -> bool:
-    if name.startswith(".") or name.endswith(".mod.c"):      # left by a build in place
+    if name.startswith(".") or name.endswith(".mod.c"):  # left by a build in place
         return False
     return name in ("Makefile", "Kbuild") or name.endswith((".c", ".h"))
 
@@ -135,8 +198,7 @@ def image_hash(module: Path = MODULE_SOURCES, files: Path = IMAGE_FILES) -> str:
 
 def cache_folder() -> Path:
     """Where images are kept: $LAB_CACHE, $XDG_CACHE_HOME or ~/.cache."""
-    root = (os.environ.get("LAB_CACHE") or os.environ.get("XDG_CACHE_HOME")
-            or Path.home() / ".cache")
+    root = os.environ.get("LAB_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root).resolve() / "lossless-roce-lab"
 
 
@@ -176,13 +238,16 @@ def _remove(folder: Path) -> None:
 
 
 def _remove_drafts(cache: Path) -> None:
-    for draft in cache.glob(".draft-*"):          # we hold the lock: their builders are dead
+    for draft in cache.glob(".draft-*"):  # we hold the lock: their builders are dead
         _remove(draft)
 
 
 def _draft(cache: Path, target: Path, build: Callable[[Path], None]) -> None:
-    """Build in a folder beside the target; it gets its name when it is complete."""
-    draft = cache / f".draft-{target.name}"
+    """Build in a folder beside the target; it gets its name when it is complete.
+
+    The draft is ours alone: the builder of a killed process may still be ending in its own.
+    """
+    draft = cache / f".draft-{target.name}-{os.getpid()}"
     try:
         draft.mkdir(mode=0o700)
         build(draft)
@@ -199,25 +264,30 @@ def _prune(cache: Path, image: Path, base: Path) -> None:
     folders.sort(key=lambda path: path.stat().st_mtime, reverse=True)
     for group in (True, False):
         old = [path for path in folders if path.name.startswith("base-") is group]
-        for path in old[KEEP - 1:]:
+        for path in old[KEEP - 1 :]:
             if f"{path}/" not in used:
                 _remove(path)
 
 
 # --- running builders ---------------------------------------------------------
 
+
 def _start(argv: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
     """Start a builder that ends when we do, its output in a log."""
     with log.open("ab") as stream:
-        return subprocess.Popen(["setpriv", "--pdeathsig", "TERM", *argv], stdout=stream,
-                                stderr=stream, stdin=subprocess.DEVNULL,
-                                env=os.environ | {"LC_ALL": "C.UTF-8"})
+        return subprocess.Popen(
+            ["setpriv", "--pdeathsig", "TERM", *argv],
+            stdout=stream,
+            stderr=stream,
+            stdin=subprocess.DEVNULL,
+            env=os.environ | {"LC_ALL": "C.UTF-8"},
+        )
 
 
 def _finish(process: subprocess.Popen[bytes], log: Path) -> None:
     if process.wait():
         text = tail(log.read_text(errors="replace"))
-        command = " ".join(list(process.args)[3:])          # type: ignore[arg-type]
+        command = " ".join(list(process.args)[3:])  # type: ignore[arg-type]
         raise LabError(f"{command[:100]}: exit status {process.returncode}:\n{text}")
 
 
@@ -237,6 +307,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 # --- the base -----------------------------------------------------------------
 
+
 def _ensure_base(cache: Path, progress: Progress) -> Path:
     base = cache / f"base-{base_hash()}"
     if not base.is_dir():
@@ -252,8 +323,7 @@ def _build_base(draft: Path) -> None:
     makers = (base_argv, tools_argv)
     folders = (draft / "root", draft / "tools")
     logs = (draft / "root.log", draft / "tools.log")
-    builders = [_start(maker(str(folder)), log)
-                for maker, folder, log in zip(makers, folders, logs, strict=True)]
+    builders = [_start(maker(str(folder)), log) for maker, folder, log in zip(makers, folders, logs, strict=True)]
     try:
         for builder, log in zip(builders, logs, strict=True):
             _finish(builder, log)
@@ -280,8 +350,7 @@ def _headers(version: str) -> str:
 def _check_versions(root: Path, tools: Path) -> None:
     version = kernel_version(root)
     if not (tools / _headers(version)).is_dir():
-        raise LabError(f"kernel {version}: the mirror has no headers of this version; try again "
-                       "when it has settled")
+        raise LabError(f"kernel {version}: the mirror has no headers of this version; try again when it has settled")
 
 
 def _index_repository(folder: Path) -> None:
@@ -295,14 +364,13 @@ def _index_repository(folder: Path) -> None:
 def _index_entry(package: Path) -> str:
     name, _, rest = package.name.partition("_")
     plain = package.rename(package.with_name(f"{name}_{rest.rpartition('%3a')[2]}"))
-    fields = subprocess.run(["dpkg-deb", "-f", str(plain)], capture_output=True, text=True,
-                            check=True).stdout
+    fields = subprocess.run(["dpkg-deb", "-f", str(plain)], capture_output=True, text=True, check=True).stdout
     sha256 = hashlib.sha256(plain.read_bytes()).hexdigest()
-    return (f"{fields.rstrip()}\nFilename: ./{plain.name}\nSize: {plain.stat().st_size}\n"
-            f"SHA256: {sha256}\n")
+    return f"{fields.rstrip()}\nFilename: ./{plain.name}\nSize: {plain.stat().st_size}\nSHA256: {sha256}\n"
 
 
 # --- the image ----------------------------------------------------------------
+
 
 def _build_image(base: Path, draft: Path, progress: Progress) -> None:
     progress("building the image: kernel module, lab files, disk")
@@ -316,9 +384,27 @@ def _build_image(base: Path, draft: Path, progress: Progress) -> None:
     version = kernel_version(root)
     (root / f"boot/vmlinuz-{version}").rename(image.kernel)
     _make_initrd(base / "tools", root, draft, log)
-    _build(["mke2fs", "-q", "-t", "ext4", "-d", str(root), "-m", "0", "-J", "size=16",
-            "-E", "lazy_itable_init=1,lazy_journal_init=1", "-L", "lab", str(image.disk),
-            IMAGE_SIZE], log)
+    _build(
+        [
+            "mke2fs",
+            "-q",
+            "-t",
+            "ext4",
+            "-d",
+            str(root),
+            "-m",
+            "0",
+            "-J",
+            "size=16",
+            "-E",
+            "lazy_itable_init=1,lazy_journal_init=1",
+            "-L",
+            "lab",
+            str(image.disk),
+            IMAGE_SIZE,
+        ],
+        log,
+    )
     _remove(root)
 
 
@@ -338,11 +424,11 @@ def _write_system_files(root: Path) -> None:
         source.unlink()
     (root / "etc/apt/sources.list").write_text(SOURCE_LINE)
     (root / "etc/fstab").write_text("")
-    (root / "etc/machine-id").write_text("")            # each node gets its own at boot
+    (root / "etc/machine-id").write_text("")  # each node gets its own at boot
     (root / "etc/resolv.conf").write_text("")
-    (root / "etc/hostname").unlink(missing_ok=True)     # comes from the kernel's command line
+    (root / "etc/hostname").unlink(missing_ok=True)  # comes from the kernel's command line
     (root / "etc/hosts").write_text(_hosts())
-    shutil.rmtree(root / "var/log/journal", ignore_errors=True)     # the journal stays in memory
+    shutil.rmtree(root / "var/log/journal", ignore_errors=True)  # the journal stays in memory
     units = root / "etc/systemd/system"
     (units / "default.target").unlink(missing_ok=True)
     (units / "default.target").symlink_to("/usr/lib/systemd/system/multi-user.target")
@@ -370,13 +456,11 @@ def _add_module(tools: Path, root: Path, draft: Path, log: Path) -> None:
         for source in sources:
             shutil.copy(source, work)
         inside = f"/{work.relative_to(tools)}"
-        _build(["chroot", str(tools), "make", "-j2", "-C", f"/{_headers(version)}",
-                f"M={inside}", "modules"], log)
+        _build(["chroot", str(tools), "make", "-j2", "-C", f"/{_headers(version)}", f"M={inside}", "modules"], log)
         extra = root / f"usr/lib/modules/{version}/extra"
         extra.mkdir()
         for module in work.glob("*.ko"):
-            _build(["chroot", str(tools), "strip", "--strip-debug", f"{inside}/{module.name}"],
-                   log)
+            _build(["chroot", str(tools), "strip", "--strip-debug", f"{inside}/{module.name}"], log)
             shutil.copy(module, extra)
     finally:
         _remove(work)
@@ -413,21 +497,20 @@ def _make_initrd(tools: Path, root: Path, draft: Path, log: Path) -> None:
     names = [Path(path).name.removesuffix(".xz") + "\n" for path in order]
     (tree / "modules/order").write_text("".join(names))
     inside = f"/{tree.relative_to(tools)}"
-    _build(["chroot", str(tools), "sh", "-c",
-            f"cd {inside} && find . | cpio -o -H newc --quiet > {inside}.cpio"], log)
+    _build(["chroot", str(tools), "sh", "-c", f"cd {inside} && find . | cpio -o -H newc --quiet > {inside}.cpio"], log)
     (tree.parent / f"{tree.name}.cpio").replace(draft / "initrd")
     _remove(tree)
 
 
 def _set_access(image: Image, root: Path, log: Path) -> None:
     """Root logs in by the key; the password is for tests of a first contact."""
-    _build(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "roce-lab",
-            "-f", str(image.key)], log)
+    _build(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "roce-lab", "-f", str(image.key)], log)
     folder = root / "root/.ssh"
     folder.mkdir(mode=0o700, exist_ok=True)
     shutil.copy(image.key.with_suffix(".pub"), folder / "authorized_keys")
     password = secrets.token_urlsafe(12)
     image.password.touch(mode=0o600)
     image.password.write_text(password + "\n")
-    subprocess.run(["chroot", str(root), "chpasswd"], input=f"root:{password}\n", text=True,
-                   check=True, capture_output=True)
+    subprocess.run(
+        ["chroot", str(root), "chpasswd"], input=f"root:{password}\n", text=True, check=True, capture_output=True
+    )

@@ -7,9 +7,11 @@ from pathlib import Path
 
 from .network import address
 
-SSH_ARGS = ("-F /dev/null -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
-            " -o IdentitiesOnly=yes -o LogLevel=ERROR -o ControlMaster=auto"
-            " -o ControlPersist=60s -o ServerAliveInterval=10 -o ConnectTimeout=20")
+SSH_ARGS = (
+    "-F /dev/null -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
+    " -o IdentitiesOnly=yes -o LogLevel=ERROR -o ControlMaster=auto"
+    " -o ControlPersist=60s -o ServerAliveInterval=10 -o ConnectTimeout=20"
+)
 
 
 @dataclass(frozen=True)

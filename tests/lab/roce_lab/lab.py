@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from .errors import Interrupted, LabError
+from .errors import LabError
 from .host import NODE_DISK_MIB, check_disk, check_host, check_memory, kvm_usable
 from .image import Image, ensure_image
 from .inventory import Host, inventory_text
@@ -24,6 +24,7 @@ from .node import BOOT_TIMEOUT, Node, wait_until
 from .process import Identity, end, find_marked, identity
 from .progress import Progress
 from .qemu import Machine
+from .signals import interruptible, uninterruptible
 from .state import LAB_FOLDER, Paths, Shape, State, locked
 
 REPORT_SECONDS = 15
@@ -32,8 +33,14 @@ REPORT_SECONDS = 15
 class Lab:
     """A named lab; `with Lab("mine", Shape(nodes=2)) as lab:` leaves nothing behind."""
 
-    def __init__(self, name: str = "default", shape: Shape | None = None, *,
-                 owner_pid: int | None = None, progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        name: str = "default",
+        shape: Shape | None = None,
+        *,
+        owner_pid: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
         self.name = name
         self.paths = Paths(name)
         self.fabric = Fabric(self.paths.id)
@@ -93,20 +100,36 @@ class Lab:
         state = State.load(self.paths.state)
         if state is None:
             left = [process.pid for process in find_marked(self.paths.id)]
-            return {"name": self.name, "phase": "down", "left_processes": sorted(left),
-                    "left_namespace": self.fabric.exists()}
+            return {
+                "name": self.name,
+                "phase": "down",
+                "left_processes": sorted(left),
+                "left_namespace": self.fabric.exists(),
+            }
         self._state = state
-        return {"name": self.name, "phase": state.phase, "namespace": self.paths.id,
-                "nodes": [self._node_status(node) for node in self.nodes],
-                "rails": state.shape.rails, "memory_mib": state.shape.memory,
-                "link_mbits": state.shape.mbits, "flavour": state.shape.flavour,
-                "image": state.image, "inventory": str(self.inventory)}
+        return {
+            "name": self.name,
+            "phase": state.phase,
+            "namespace": self.paths.id,
+            "nodes": [self._node_status(node) for node in self.nodes],
+            "rails": state.shape.rails,
+            "memory_mib": state.shape.memory,
+            "link_mbits": state.shape.mbits,
+            "flavour": state.shape.flavour,
+            "image": state.image,
+            "inventory": str(self.inventory),
+        }
 
     def _node_status(self, node: Node) -> dict[str, Any]:
-        return {"name": node.name, "running": node.running, "ssh": node.answers(),
-                "ssh_port": node.port, "pid": node.process.pid if node.process else None,
-                "addresses": [node.address(rail) for rail in range(self.shape.rails)],
-                "serial_log": str(node.serial_log)}
+        return {
+            "name": node.name,
+            "running": node.running,
+            "ssh": node.answers(),
+            "ssh_port": node.port,
+            "pid": node.process.pid if node.process else None,
+            "addresses": [node.address(rail) for rail in range(self.shape.rails)],
+            "serial_log": str(node.serial_log),
+        }
 
     # --- up -------------------------------------------------------------------
 
@@ -117,12 +140,12 @@ class Lab:
             if self._is_up():
                 return False
             self._wanted = self._wanted or Shape()
-            with _interruptible():
+            with interruptible():
                 try:
                     self._build()
-                except BaseException:
-                    with _uninterruptible():
-                        self._tear_down(keep_logs=True)
+                except BaseException as exc:
+                    with uninterruptible():
+                        self._tear_down(keep_logs=isinstance(exc, LabError))
                     raise
             self._started_here = True
             return True
@@ -134,8 +157,10 @@ class Lab:
             self._state = state
             well = all(node.running and node.answers(15) for node in self.nodes)
             if self._wanted not in (None, state.shape) and well:
-                raise LabError(f"lab {self.name} is up with {state.shape}; asked for "
-                               f"{self._wanted}; run `labctl.py down` first or use --name")
+                raise LabError(
+                    f"lab {self.name} is up with {state.shape}; asked for "
+                    f"{self._wanted}; run `labctl.py down` first or use --name"
+                )
             if well and self.fabric.exists():
                 return True
             self.progress(f"lab {self.name} is broken; starting afresh")
@@ -163,7 +188,7 @@ class Lab:
         self._save()
 
     def _make_folder(self) -> Path:
-        shutil.rmtree(self.paths.folder, ignore_errors=True)     # logs of a failed start
+        shutil.rmtree(self.paths.folder, ignore_errors=True)  # logs of a failed start
         self.paths.folder.mkdir(parents=True)
         return self.paths.folder
 
@@ -179,8 +204,16 @@ class Lab:
 
     def machine(self, node: Node) -> Machine:
         """What a node's QEMU is started with."""
-        return Machine(self.paths.id, node.index, self.shape.rails, self.shape.memory, node.port,
-                       self.shape.flavour, self.image, self.kvm)
+        return Machine(
+            self.paths.id,
+            node.index,
+            self.shape.rails,
+            self.shape.memory,
+            node.port,
+            self.shape.flavour,
+            self.image,
+            self.kvm,
+        )
 
     def remember(self, name: str, process: subprocess.Popen[bytes]) -> None:
         """Note a process that was started for the lab."""
@@ -190,8 +223,7 @@ class Lab:
         self.state.processes[name] = found
         self._save()
 
-    def wait_ready(self, nodes: Sequence[Node], timeout: float = BOOT_TIMEOUT,
-                   not_boot: str | None = None) -> None:
+    def wait_ready(self, nodes: Sequence[Node], timeout: float = BOOT_TIMEOUT, not_boot: str | None = None) -> None:
         """Wait until nodes answer and have their hardware, in another boot than that one."""
         start = time.monotonic()
         reported, waiting = start, list(nodes)
@@ -205,8 +237,7 @@ class Lab:
                 self.progress(f"still waiting for {_names(waiting)}")
                 reported = time.monotonic()
             if waiting and not wait_until(start + timeout):
-                raise LabError(f"{_names(waiting)}: no answer after {timeout:g} s; console:\n"
-                               f"{waiting[0].logs()}")
+                raise LabError(f"{_names(waiting)}: no answer after {timeout:g} s; console:\n{waiting[0].logs()}")
 
     def _write_inventory(self) -> None:
         hosts = [Host(node.index, node.name, node.port) for node in self.nodes]
@@ -223,18 +254,28 @@ class Lab:
         owner = identity(self._owner_pid)
         if owner is None:
             raise LabError(f"owner {self._owner_pid}: no such process")
-        argv = [sys.executable, str(LAB_FOLDER / "labctl.py"), "watch", "--name", self.name,
-                "--marker", f"{self.paths.id}-watch", str(owner.pid), str(owner.start)]
+        argv = [
+            sys.executable,
+            str(LAB_FOLDER / "labctl.py"),
+            "watch",
+            "--name",
+            self.name,
+            "--marker",
+            f"{self.paths.id}-watch",
+            str(owner.pid),
+            str(owner.start),
+        ]
         with (self.paths.folder / "watch.log").open("ab") as log:
-            watcher = subprocess.Popen(argv, cwd="/", stdin=subprocess.DEVNULL, stdout=log,
-                                       stderr=log, start_new_session=True)
+            watcher = subprocess.Popen(
+                argv, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
         self.remember("watch", watcher)
 
     # --- down -----------------------------------------------------------------
 
     def down(self) -> bool:
         """Take the lab down, whatever state it is in; False when there was nothing."""
-        with locked(self.paths.lock, self.progress, f"lab {self.name}"), _uninterruptible():
+        with locked(self.paths.lock, self.progress, f"lab {self.name}"), uninterruptible():
             return self._tear_down()
 
     def _tear_down(self, *, keep_logs: bool = False) -> bool:
@@ -247,7 +288,7 @@ class Lab:
         processes = {it for it in recorded if it.pid != os.getpid()} | find_marked(self.paths.id)
         found = bool(processes) or self.fabric.exists() or self.paths.state.exists()
         end(processes)
-        end(find_marked(self.paths.id))         # one that was just being started
+        end(find_marked(self.paths.id))  # one that was just being started
         self.fabric.delete()
         self._remove_files(keep_logs=keep_logs)
         self._state = None
@@ -259,6 +300,7 @@ class Lab:
         self.paths.state.unlink(missing_ok=True)
         if not keep_logs:
             shutil.rmtree(self.paths.folder, ignore_errors=True)
+        self.paths.key.unlink(missing_ok=True)
         for disk in self.paths.folder.glob("*/disk.qcow2"):
             disk.unlink()
 
@@ -268,8 +310,9 @@ class Lab:
         self.up()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Take down what was brought up here; a lab that was up before stays."""
         if self._started_here:
             self.down()
@@ -277,7 +320,6 @@ class Lab:
 
 def watch(lab: Lab, owner: Identity) -> None:
     """Wait for the owner's end, then take the lab down; end with the lab otherwise."""
-    import select
     with contextlib.suppress(ProcessLookupError):
         descriptor = os.pidfd_open(owner.pid)
         if identity(owner.pid) == owner:
@@ -300,32 +342,3 @@ def free_ports(count: int) -> list[int]:
 
 def _names(nodes: Sequence[Node]) -> str:
     return ", ".join(node.name for node in nodes)
-
-
-@contextlib.contextmanager
-def _handlers(handler: Any) -> Iterator[None]:
-    import threading
-    if threading.current_thread() is not threading.main_thread():
-        yield                       # signals are the main thread's affair
-        return
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    former = {number: signal.signal(number, handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, old in former.items():
-            signal.signal(number, old)
-
-
-def _raise(number: int, _frame: Any) -> None:
-    raise Interrupted(signal.Signals(number).name)
-
-
-def _interruptible() -> contextlib.AbstractContextManager[None]:
-    """Turn SIGINT, SIGTERM and SIGHUP into an exception."""
-    return _handlers(_raise)
-
-
-def _uninterruptible() -> contextlib.AbstractContextManager[None]:
-    """Let tearing down finish."""
-    return _handlers(signal.SIG_IGN)

@@ -17,8 +17,8 @@ from .errors import LabError
 from .host import check_namespaces
 from .process import call, run
 
-MTU = 9216                        # room for 9000-byte packets, as on a switch
-QUEUE_BYTES = 64 * 1024 * 1024    # deep: a lossless link delays, it does not drop
+MTU = 9216  # room for 9000-byte packets, as on a switch
+QUEUE_BYTES = 64 * 1024 * 1024  # deep: a lossless link delays, it does not drop
 MIN_BURST_BYTES = 64 * 1024
 BURST_SECONDS = 0.01
 
@@ -110,7 +110,7 @@ class Fabric:
         """A file descriptor of a tap, for QEMU, which itself stays outside."""
         found: list[int | OSError] = []
         thread = threading.Thread(target=self._open_inside, args=(tap_name(node, rail), found))
-        thread.start()             # only this thread enters the namespace, and it ends at once
+        thread.start()  # only this thread enters the namespace, and it ends at once
         thread.join()
         if not found or isinstance(found[0], OSError):
             reason = found[0] if found else "no answer"
@@ -127,7 +127,7 @@ class Fabric:
 
 def _enter(path: str) -> None:
     """Move the calling thread into a network namespace."""
-    libc = ctypes.CDLL(None, use_errno=True)      # os.setns is there from Python 3.12 on
+    libc = ctypes.CDLL(None, use_errno=True)  # os.setns is there from Python 3.12 on
     namespace = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if libc.setns(namespace, CLONE_NEWNET):

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from .lab import Lab
 
-BOOT_TIMEOUT = 300          # seconds; 15 are usual for a node alone on a core under TCG
-READY = re.compile(r"lab: boot (\S+) hardware (\S+)\s")   # by lab-ready in the node
+BOOT_TIMEOUT = 300  # seconds; 15 are usual for a node alone on a core under TCG
+READY = re.compile(r"lab: boot (\S+) hardware (\S+)\s")  # by lab-ready in the node
 LINK_STATES = ("up", "down", "cut")
 
 
@@ -31,7 +31,7 @@ class Node:
     def __init__(self, lab: Lab, index: int, port: int) -> None:
         self.lab = lab
         self.index = index
-        self.port = port                        # of ssh on 127.0.0.1
+        self.port = port  # of ssh on 127.0.0.1
         self.name = f"node{index}"
 
     @property
@@ -66,8 +66,7 @@ class Node:
 
     def _check_rail(self, rail: int) -> None:
         if not 0 <= rail < self.lab.shape.rails:
-            raise LabError(f"rail {rail}: lab {self.lab.name} has rails 0 to "
-                           f"{self.lab.shape.rails - 1}")
+            raise LabError(f"rail {rail}: lab {self.lab.name} has rails 0 to {self.lab.shape.rails - 1}")
 
     # --- ssh ------------------------------------------------------------------
 
@@ -77,14 +76,33 @@ class Node:
 
     def ssh_argv(self, *options: str) -> list[str]:
         """The ssh command up to and without what is run on the node."""
-        return ["ssh", "-F", "/dev/null", "-i", str(self.lab.paths.key), "-p", str(self.port),
-                "-S", str(self._socket), "-o", "StrictHostKeyChecking=no",
-                "-o", "UserKnownHostsFile=/dev/null", "-o", "IdentitiesOnly=yes",
-                "-o", "LogLevel=ERROR", "-o", "ConnectTimeout=20",
-                "-o", "ServerAliveInterval=10", *options, "root@127.0.0.1"]
+        return [
+            "ssh",
+            "-F",
+            "/dev/null",
+            "-i",
+            str(self.lab.paths.key),
+            "-p",
+            str(self.port),
+            "-S",
+            str(self._socket),
+            "-o",
+            "StrictHostKeyChecking=no",
+            "-o",
+            "UserKnownHostsFile=/dev/null",
+            "-o",
+            "IdentitiesOnly=yes",
+            "-o",
+            "LogLevel=ERROR",
+            "-o",
+            "ConnectTimeout=20",
+            "-o",
+            "ServerAliveInterval=10",
+            *options,
+            "root@127.0.0.1",
+        ]
 
-    def ssh(self, command: str | Sequence[str], timeout: float = 60,
-            stdin: str | None = None) -> Done:
+    def ssh(self, command: str | Sequence[str], timeout: float = 60, stdin: str | None = None) -> Done:
         """Run a shell command (or an argument vector) on the node.
 
         Exit status 255 means that the node could not be reached, 124 that the
@@ -92,15 +110,13 @@ class Node:
         """
         text = command if isinstance(command, str) else shlex.join(command)
         self._open_master()
-        return call([*self.ssh_argv("-o", "BatchMode=yes"), "--", text], stdin=stdin,
-                    timeout=timeout)
+        return call([*self.ssh_argv("-o", "BatchMode=yes"), "--", text], stdin=stdin, timeout=timeout)
 
     def check(self, command: str | Sequence[str], timeout: float = 60) -> str:
         """Run a command that has to succeed and return its output."""
         done = self.ssh(command, timeout)
         if done.rc:
-            raise LabError(f"{self.name}: {command}: exit status {done.rc}: "
-                           f"{tail(done.err or done.out)}")
+            raise LabError(f"{self.name}: {command}: exit status {done.rc}: {tail(done.err or done.out)}")
         return done.out
 
     def _open_master(self) -> None:
@@ -109,9 +125,13 @@ class Node:
             return
         self._socket.parent.mkdir(mode=0o700, exist_ok=True)
         # Apart from the commands: a master keeps the stderr that it was started with.
-        subprocess.run(self.ssh_argv("-M", "-N", "-f", "-o", "BatchMode=yes"), check=False,
-                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL)
+        subprocess.run(
+            self.ssh_argv("-M", "-N", "-f", "-o", "BatchMode=yes"),
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
     def close_ssh(self) -> None:
         """End the connection that commands share."""
@@ -135,7 +155,7 @@ class Node:
         self.folder.mkdir(parents=True, exist_ok=True)
         if not (self.folder / "disk.qcow2").exists():
             qemu.create_overlay(self.folder, self.lab.image)
-        self.serial_log.write_text("")          # what a former boot said is no answer
+        self.serial_log.write_text("")  # what a former boot said is no answer
         taps: list[int] = []
         try:
             for rail in range(self.lab.shape.rails):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import signal
 import subprocess
@@ -40,9 +42,16 @@ def tail(text: str, lines: int = TAIL_LINES) -> str:
 def call(argv: Sequence[str], *, stdin: str | None = None, timeout: float | None = None) -> Done:
     """Run a command and return how it ended."""
     try:
-        done = subprocess.run(argv, input=stdin, capture_output=True, text=True,
-                              errors="replace", timeout=timeout, check=False,
-                              stdin=subprocess.DEVNULL if stdin is None else None)
+        done = subprocess.run(
+            argv,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            check=False,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+        )
     except FileNotFoundError as exc:
         raise LabError(f"{argv[0]}: not found; `labctl.py deps` tells what to install") from exc
     except subprocess.TimeoutExpired as exc:
@@ -68,7 +77,7 @@ def identity(pid: int) -> Identity | None:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    fields = stat.rpartition(")")[2].split()      # the name before may hold anything
+    fields = stat.rpartition(")")[2].split()  # the name before may hold anything
     return None if fields[0] in "ZX" else Identity(pid, int(fields[19]))
 
 
@@ -94,9 +103,11 @@ def command_lines() -> dict[int, list[str]]:
 
 def has_marker(argv: Sequence[str], marker: str) -> bool:
     """Whether a process was marked by `-name MARKER-node1` or `--marker MARKER-watch`."""
-    following = zip(argv, argv[1:], strict=False)
-    return any(flag in ("-name", "--marker") and value.startswith(f"{marker}-")
-               and "-" not in value[len(marker) + 1:] for flag, value in following)
+    following = itertools.pairwise(argv)
+    return any(
+        flag in ("-name", "--marker") and value.startswith(f"{marker}-") and "-" not in value[len(marker) + 1 :]
+        for flag, value in following
+    )
 
 
 def find_marked(marker: str) -> set[Identity]:
@@ -108,10 +119,8 @@ def find_marked(marker: str) -> set[Identity]:
 def _signal(processes: Iterable[Identity], number: int) -> None:
     for process in processes:
         if alive(process):
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, number)
-            except ProcessLookupError:
-                pass
 
 
 def _wait_gone(processes: Iterable[Identity], seconds: float) -> bool:

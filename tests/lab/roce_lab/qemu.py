@@ -16,17 +16,17 @@ from .errors import LabError
 from .image import Image
 from .process import run
 
-FIRST_SLOT = 3          # PCI slot of the management device, the rails follow: ens3, ens4, ...
+FIRST_SLOT = 3  # PCI slot of the management device, the rails follow: ens3, ens4, ...
 
 
 @dataclass(frozen=True)
 class Machine:
     """What one node's QEMU is started with."""
 
-    marker: str             # of the lab
-    index: int              # 1, 2, ...
+    marker: str  # of the lab
+    index: int  # 1, 2, ...
     rails: int
-    memory: int             # MiB
+    memory: int  # MiB
     ssh_port: int
     flavour: str
     image: Image
@@ -45,45 +45,76 @@ def machine_id(marker: str, index: int) -> str:
 
 def kernel_arguments(machine: Machine) -> str:
     """The kernel's command line, which also tells the node what hardware it has."""
-    return " ".join((
-        "console=ttyS0 quiet loglevel=4 panic=5",
-        "mitigations=off apparmor=0 selinux=0 audit=0 no_timer_check tsc=reliable",
-        "systemd.show_status=no systemd.getty_auto=no",
-        f"systemd.hostname=node{machine.index}",
-        f"systemd.machine_id={machine_id(machine.marker, machine.index)}",
-        f"lab.node={machine.index} lab.rails={machine.rails} lab.flavour={machine.flavour}",
-    ))
+    return " ".join(
+        (
+            "console=ttyS0 quiet loglevel=4 panic=5",
+            "mitigations=off apparmor=0 selinux=0 audit=0 no_timer_check tsc=reliable",
+            "systemd.show_status=no systemd.getty_auto=no",
+            f"systemd.hostname=node{machine.index}",
+            f"systemd.machine_id={machine_id(machine.marker, machine.index)}",
+            f"lab.node={machine.index} lab.rails={machine.rails} lab.flavour={machine.flavour}",
+        )
+    )
 
 
 def _network_arguments(machine: Machine, taps: Sequence[int]) -> list[str]:
     forward = f"hostfwd=tcp:127.0.0.1:{machine.ssh_port}-:22"
-    argv = ["-netdev", f"user,id=mgmt,restrict=on,ipv6=off,{forward}",
-            "-device", _nic(machine, "mgmt", 0)]
+    argv = ["-netdev", f"user,id=mgmt,restrict=on,ipv6=off,{forward}", "-device", _nic(machine, "mgmt", 0)]
     for rail, descriptor in enumerate(taps):
-        argv += ["-netdev", f"tap,id=rail{rail},fd={descriptor}",
-                 "-device", _nic(machine, f"rail{rail}", rail + 1) + ",host_mtu=9216"]
+        argv += [
+            "-netdev",
+            f"tap,id=rail{rail},fd={descriptor}",
+            "-device",
+            _nic(machine, f"rail{rail}", rail + 1) + ",host_mtu=9216",
+        ]
     return argv
 
 
 def _nic(machine: Machine, netdev: str, device: int) -> str:
-    return (f"virtio-net-pci,netdev={netdev},id=nic{device},addr={FIRST_SLOT + device:#x},"
-            f"mac={mac(machine.index, device)},romfile=")
+    return (
+        f"virtio-net-pci,netdev={netdev},id=nic{device},addr={FIRST_SLOT + device:#x},"
+        f"mac={mac(machine.index, device)},romfile="
+    )
 
 
 def qemu_argv(machine: Machine, taps: Sequence[int]) -> list[str]:
     """The command of a node; relative paths are in the node's folder."""
-    accelerator = ["-accel", "kvm", "-cpu", "host"] if machine.kvm else [
-        "-accel", "tcg,thread=multi,tb-size=256", "-cpu", "Nehalem"]
+    accelerator = (
+        ["-accel", "kvm", "-cpu", "host"]
+        if machine.kvm
+        else ["-accel", "tcg,thread=multi,tb-size=256", "-cpu", "Nehalem"]
+    )
     return [
-        "qemu-system-x86_64", "-name", f"{machine.marker}-node{machine.index}",
-        "-machine", "q35,usb=off,vmport=off,smbus=off", *accelerator,
-        "-smp", "1", "-m", str(machine.memory), "-nodefaults", "-no-user-config",
-        "-display", "none", "-serial", "file:serial.log",
-        "-qmp", "unix:qmp.sock,server=on,wait=off",
-        "-kernel", str(machine.image.kernel), "-initrd", str(machine.image.initrd),
-        "-append", kernel_arguments(machine),
-        "-drive", "file=disk.qcow2,format=qcow2,if=none,id=disk,cache=unsafe,discard=unmap",
-        "-device", "virtio-blk-pci,drive=disk,addr=0x2", "-device", "virtio-rng-pci,addr=0x10",
+        "qemu-system-x86_64",
+        "-name",
+        f"{machine.marker}-node{machine.index}",
+        "-machine",
+        "q35,usb=off,vmport=off,smbus=off",
+        *accelerator,
+        "-smp",
+        "1",
+        "-m",
+        str(machine.memory),
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+        "-serial",
+        "file:serial.log",
+        "-qmp",
+        "unix:qmp.sock,server=on,wait=off",
+        "-kernel",
+        str(machine.image.kernel),
+        "-initrd",
+        str(machine.image.initrd),
+        "-append",
+        kernel_arguments(machine),
+        "-drive",
+        "file=disk.qcow2,format=qcow2,if=none,id=disk,cache=unsafe,discard=unmap",
+        "-device",
+        "virtio-blk-pci,drive=disk,addr=0x2",
+        "-device",
+        "virtio-rng-pci,addr=0x10",
         *_network_arguments(machine, taps),
     ]
 
@@ -91,17 +122,22 @@ def qemu_argv(machine: Machine, taps: Sequence[int]) -> list[str]:
 def create_overlay(folder: Path, image: Image) -> None:
     """A node's own disk: what it changes of the image."""
 
-    run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(image.disk),
-         str(folder / "disk.qcow2")])
+    run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(image.disk), str(folder / "disk.qcow2")])
 
 
 def start(machine: Machine, taps: Sequence[int], folder: Path) -> subprocess.Popen[bytes]:
     """Start a node's QEMU, apart from our terminal; it goes on when we end."""
     (folder / "qmp.sock").unlink(missing_ok=True)
     with (folder / "qemu.log").open("ab") as log:
-        return subprocess.Popen(qemu_argv(machine, taps), cwd=folder, stdin=subprocess.DEVNULL,
-                                stdout=log, stderr=log, pass_fds=tuple(taps),
-                                start_new_session=True)
+        return subprocess.Popen(
+            qemu_argv(machine, taps),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=tuple(taps),
+            start_new_session=True,
+        )
 
 
 def control(folder: Path, command: str, **arguments: Any) -> Any:
@@ -113,7 +149,7 @@ def control(folder: Path, command: str, **arguments: Any) -> Any:
             # By way of /proc: a socket's own path may not exceed 107 characters.
             sock.connect(f"/proc/self/fd/{descriptor}/qmp.sock")
             with sock.makefile("rw", encoding="utf-8") as stream:
-                stream.readline()                               # the greeting
+                stream.readline()  # the greeting
                 _ask(stream, "qmp_capabilities", {})
                 return _ask(stream, command, arguments)
     except OSError as exc:
@@ -132,5 +168,3 @@ def _ask(stream: Any, command: str, arguments: dict[str, Any]) -> Any:
         if "error" in answer:
             raise LabError(f"QEMU refuses {command}: {answer['error']['desc']}")
     raise LabError(f"QEMU ended while {command} was asked of it")
-
-

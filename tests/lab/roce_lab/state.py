@@ -16,7 +16,7 @@ from .errors import LabError
 from .process import Identity
 from .progress import Progress
 
-LAB_FOLDER = Path(__file__).resolve().parent.parent      # tests/lab
+LAB_FOLDER = Path(__file__).resolve().parent.parent  # tests/lab
 REPOSITORY = LAB_FOLDER.parent.parent
 MAX_NODES, MAX_RAILS = 4, 4
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,19}")
@@ -28,9 +28,9 @@ class Shape:
 
     nodes: int = 2
     rails: int = 1
-    memory: int = 1024          # MiB a node
-    mbits: float = 100          # rate of every link, Mb/s
-    flavour: str = "inbox"      # driver stack that the ports look like
+    memory: int = 1024  # MiB a node
+    mbits: float = 100  # rate of every link, Mb/s
+    flavour: str = "inbox"  # driver stack that the ports look like
 
     def __post_init__(self) -> None:
         _check_range("nodes", self.nodes, 1, MAX_NODES)
@@ -42,8 +42,7 @@ class Shape:
             raise LabError(f"rate is {self.mbits:g} Mb/s, it must be above 0")
 
     def __str__(self) -> str:
-        return (f"{self.nodes} nodes, {self.rails} rails, {self.memory} MiB each, "
-                f"{self.mbits:g} Mb/s, {self.flavour}")
+        return f"{self.nodes} nodes, {self.rails} rails, {self.memory} MiB each, {self.mbits:g} Mb/s, {self.flavour}"
 
 
 def _check_range(what: str, value: int, low: int, high: int) -> None:
@@ -56,10 +55,10 @@ class State:
     """The content of state.json."""
 
     shape: Shape
-    image: str                                             # folder of the image
-    phase: str = "starting"                                # or "up"
-    ports: list[int] = field(default_factory=list)         # ssh port of each node
-    processes: dict[str, Identity] = field(default_factory=dict)   # node name or "watch"
+    image: str  # folder of the image
+    phase: str = "starting"  # or "up"
+    ports: list[int] = field(default_factory=list)  # ssh port of each node
+    processes: dict[str, Identity] = field(default_factory=dict)  # node name or "watch"
 
     def save(self, path: Path) -> None:
         """Write the file so that a reader never sees half of it."""
@@ -88,16 +87,15 @@ class Paths:
         self.name = name
         self.repository = repository
         digest = hashlib.sha256(str(repository).encode()).hexdigest()[:6]
-        self.id = f"lrlab-{name}-{digest}"       # also the namespace, and the mark on processes
+        self.id = f"lrlab-{name}-{digest}"  # also the namespace, and the mark on processes
         self.folder = repository / "build" / "lab" / name
         self.state = self.folder / "state.json"
         self.key = self.folder / "id_ed25519"
         self.lock = self.folder.parent / f".{name}.lock"
-        self.run = Path("/run") / self.id        # sockets: their paths must be short
+        self.run = Path("/run") / self.id  # sockets: their paths must be short
         lab_inventory = repository / "inventories" / "lab"
         self.group_vars = lab_inventory / "group_vars"
-        self.inventory = (lab_inventory if name == "default" else self.folder / "inventory"
-                          ) / "hosts.yml"
+        self.inventory = (lab_inventory if name == "default" else self.folder / "inventory") / "hosts.yml"
 
     def node(self, node: str) -> Path:
         """The folder of a node."""
