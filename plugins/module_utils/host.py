@@ -191,6 +191,12 @@ class Host:
         """The path with every link resolved."""
         return os.path.realpath(path)
 
+    @contextlib.contextmanager
+    def temporary_directory(self) -> t.Iterator[str]:
+        """A private directory that is gone at the end."""
+        with tempfile.TemporaryDirectory(prefix="lossless-roce-") as path:
+            yield path
+
     # -- surroundings ----------------------------------------------------------------------
 
     def process_names(self) -> list[str]:

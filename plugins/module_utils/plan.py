@@ -13,6 +13,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from .errors import HostError, PolicyError, RoceError, ToolMissing, Unreadable
+from .gids import read_gids
 from .settings.base import Change, Setting, State, Value
 
 if t.TYPE_CHECKING:
@@ -227,13 +228,11 @@ class SignsOfLife:
 
 def signs_of_life(host: Host, port: Port) -> SignsOfLife:
     """Carrier of the netdev and the GIDs of the RDMA port (they follow the netdev's addresses)."""
-    folder = f"/sys/class/infiniband/{port.ibdev}/ports/{port.ibport}/gids"
-    gids = {(host.read_optional(f"{folder}/{index}") or "").strip() for index in host.listdir(folder)}
     netdev = f"/sys/class/net/{port.netdev}"
     return SignsOfLife(
         carrier=(host.read_optional(f"{netdev}/carrier") or "").strip() == "1",
         carrier_changes=(host.read_optional(f"{netdev}/carrier_changes") or "").strip(),
-        gids=frozenset(gid for gid in gids if gid.strip("0:")),
+        gids=frozenset(entry.gid for entry in read_gids(host, port.ibdev, port.ibport)),
     )
 
 

@@ -10,7 +10,10 @@ import pytest
 from conftest import PORTS, Ansible
 from roce_lab import Node
 
-PICTURE = "for p in ens1np0 ens2np0; do for o in pfc ets app dcbx; do dcb -j $o show dev $p; done; ethtool -a $p; done; ip link"
+PICTURE = (
+    "for p in ens1np0 ens2np0; do for o in pfc ets app dcbx; do dcb -j $o show dev $p; done; ethtool -a $p; done;"
+    " ip link"
+)
 
 
 @pytest.fixture

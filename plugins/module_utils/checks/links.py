@@ -64,7 +64,7 @@ def _speed(port: Facts, link_gbps: float | None) -> Finding:
 
 
 def _gid(port: Facts, address: str) -> Finding:
-    index = next((gid["index"] for gid in port["gids"] if gid["address"] == address and gid["roce_v2"]), None)
+    index = next((gid["index"] for gid in port["gids"] if gid["address"] == address and gid["version"] == 2), None)
     return Finding(
         check="gid",
         verdict=FAIL if index is None else PASS,

@@ -1,0 +1,271 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""One host's part of ib_write_bw tests between pairs. Every run is bounded, and no process outlives it."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ..errors import ParseError, PolicyError, RoceError
+from ..findings import Finding
+from ..gids import read_gids
+from ..guards import busy_ports
+from ..parsers.gids import choose
+from ..parsers.perftest import Failure, Measurement, addresses_exchanged, classify, parse_json, parse_text
+from ..ports import Port, find_ports
+from .verdict import failed, judge
+
+if t.TYPE_CHECKING:
+    from ..host import Done, Host
+
+_RETRY_S = 0.5
+# Root causes that a server knows better than its client.
+_OWN_FAULTS = ("no_device", "wrong_device", "port_down", "unknown_option", "memlock", "no_dmabuf", "no_peermem")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How ib_write_bw runs: bytes, queue pairs, iterations or seconds; limits in seconds. None: perftest's default."""
+
+    size: int = 65536
+    qps: int = 1
+    iterations: int = 5000
+    duration: int = 0
+    all_sizes: bool = False
+    bidirectional: bool = False
+    use_cm: bool = False
+    tclass: int | None = None
+    tx_depth: int | None = None
+    qp_timeout: int | None = None
+    rdma_mtu: int | None = None
+    time_limit: float = 60.0
+
+    def check(self) -> None:
+        """Raise PolicyError for what perftest refuses or what would not end."""
+        if self.duration and self.all_sizes:
+            raise PolicyError("duration and all_sizes: perftest measures all sizes by iterations only; leave one out")
+        for name in ("size", "qps", "iterations", "time_limit"):
+            if getattr(self, name) <= 0:
+                raise PolicyError(f"{name}: {getattr(self, name)} … a number above 0 was expected")
+        if self.duration and self.duration >= self.time_limit:
+            raise PolicyError(f"duration {self.duration} s is not below time_limit {self.time_limit:g} s")
+
+
+@dataclass(frozen=True)
+class PairTest:
+    """One test as one end sees it. Addresses are IPv4; the client connects to ``peer_address``."""
+
+    role: str
+    peer: str
+    peer_address: str
+    netdev: str
+    address: str
+    rail: int
+    tcp_port: int
+
+
+def arguments(test: PairTest, options: Options, ibdev: str, ibport: int, gid_index: int) -> list[str]:
+    """ib_write_bw's argument vector; both ends get the same flags (perftest needs that)."""
+    argv = ["ib_write_bw", "-d", ibdev, "-i", str(ibport), "-x", str(gid_index), "-p", str(test.tcp_port)]
+    argv += ["-q", str(options.qps), "--report_gbits", "-F"]
+    argv += ["-a"] if options.all_sizes else ["-s", str(options.size)]
+    argv += ["-D", str(options.duration)] if options.duration else ["-n", str(options.iterations)]
+    argv += ["-b"] if options.bidirectional else []
+    argv += ["-R"] if options.use_cm else []
+    # With -R the TOS comes from rdma_cm; verbs queue pairs need the traffic class by hand.
+    if options.tclass is not None:
+        argv += ["-T", str(options.tclass)] if options.use_cm else [f"--tclass={options.tclass}"]
+    for flag, value in (("-t", options.tx_depth), ("-u", options.qp_timeout), ("-m", options.rdma_mtu)):
+        argv += [flag, str(value)] if value is not None else []
+    return argv + ([test.peer_address] if test.role == "client" else [])
+
+
+@dataclass
+class Outcome:
+    """How one end of one test went."""
+
+    test: PairTest
+    argv: list[str]
+    measurement: Measurement | None = None
+    failure: Failure | None = None
+    output: str = ""
+
+    def as_dict(self) -> dict[str, t.Any]:
+        """The outcome as plain JSON."""
+        row = self.measurement.best() if self.measurement else None
+        return {
+            "role": self.test.role,
+            "peer": self.test.peer,
+            "netdev": self.test.netdev,
+            "rail": self.test.rail,
+            "command": self.argv,
+            "gbps": row.average_gbps if row else None,
+            "failure": self.failure.kind if self.failure else "",
+            "output": self.output[-4000:],
+        }
+
+    def finding(self, host_name: str, link_gbps: float | None, efficiency: float) -> Finding | None:
+        """The client judges the pair; a server speaks only of what is wrong at its own end."""
+        test = self.test
+        client = test.role == "client"
+        if not client and (self.failure is None or self.failure.kind not in (*_OWN_FAULTS, "no_client")):
+            return None
+        names = {"client": host_name, "server": test.peer} if client else {"client": test.peer, "server": host_name}
+        where = {**names, "rail": test.rail, "port": test.netdev, "evidence": " ".join(self.argv)}
+        if self.failure is not None:
+            return failed(self.failure, link_gbps, efficiency, **where)
+        return judge(self.measurement or Measurement(), link_gbps, efficiency, **where)
+
+
+def plan_test(host: Host, ports: list[Port], test: PairTest, options: Options) -> Outcome:
+    """The command of one test, or why there can be none. Reads the GID table; starts nothing."""
+    port = next((port for port in ports if test.netdev in (port.netdev, port.ibdev)), None)
+    if port is None:
+        return Outcome(test, [], failure=_no_port(test))
+    index = choose(read_gids(host, port.ibdev, port.ibport), test.address)
+    if index is None:
+        return Outcome(test, [], failure=_no_gid(test, port))
+    return Outcome(test, arguments(test, options, port.ibdev, port.ibport, index))
+
+
+def run_test(host: Host, outcome: Outcome, options: Options) -> None:
+    """Run one end of one test within the time limit and note how it went."""
+    if outcome.failure is not None:
+        return
+    if outcome.test.role == "server":
+        _serve(host, outcome, options)
+    else:
+        _measure(host, outcome, options)
+
+
+def _serve(host: Host, outcome: Outcome, options: Options) -> None:
+    """Serve one client. The limit is twice the client's: the two hosts do not start at the same moment."""
+    done, timed_out = _run(host, outcome.argv, 2 * options.time_limit)
+    outcome.output = done.out + done.err
+    outcome.failure = classify(outcome.output)
+    if timed_out and not addresses_exchanged(outcome.output):
+        outcome.failure = _no_client(outcome.test, 2 * options.time_limit)
+
+
+def _measure(host: Host, outcome: Outcome, options: Options) -> None:
+    """Connect until the server listens, measure, and read the result."""
+    deadline = host.now() + options.time_limit
+    with host.temporary_directory() as folder:
+        file = f"{folder}/result.json"
+        extra = _json_flags(host, options, file)
+        while True:
+            # The server may answer late; the test itself has its own whole limit from its start.
+            done, timed_out = _run(host, [*outcome.argv[:-1], *extra, outcome.argv[-1]], options.time_limit)
+            outcome.output = done.out + done.err
+            outcome.failure = classify(outcome.output)
+            if outcome.failure is None or outcome.failure.kind != "no_server" or host.now() >= deadline:
+                break
+            host.sleep(_RETRY_S)
+        outcome.measurement = _result(outcome.output, host.read_optional(file) if extra else None, options)
+    if outcome.failure is None and not outcome.measurement.rows:
+        outcome.failure = _no_result(outcome, options, timed_out)
+
+
+def _json_flags(host: Host, options: Options, file: str) -> list[str]:
+    """JSON where it holds: with -a only the last size would remain in the file."""
+    if options.all_sizes or "--out_json_file" not in host.run("ib_write_bw", "--help", check=False).out:
+        return []
+    return ["--out_json", f"--out_json_file={file}"]
+
+
+def _result(output: str, json_text: str | None, options: Options) -> Measurement:
+    if json_text:
+        try:
+            return parse_json(json_text, bidirectional=options.bidirectional)
+        except ParseError:
+            pass  # a run that was ended leaves half a file: the text says what there is
+    return parse_text(output)
+
+
+def _run(host: Host, argv: list[str], limit: float) -> tuple[Done, bool]:
+    """Run a command for at most ``limit`` seconds: what it printed, and whether the limit ended it."""
+    # Line by line, or what was printed before the end at the limit would be lost in a buffer.
+    process = host.start("stdbuf", "-oL", *argv)
+    try:
+        done = process.wait(limit)
+    except BaseException:
+        process.end()
+        raise
+    return (done, False) if done is not None else (process.end(), True)
+
+
+def _no_result(outcome: Outcome, options: Options, timed_out: bool) -> Failure:
+    peer, limit = outcome.test.peer, f"{options.time_limit:g} s"
+    if timed_out and addresses_exchanged(outcome.output):
+        return Failure(
+            "data_path",
+            f"no result within {limit}",
+            f"the TCP exchange with {peer} worked, and the RoCE data path did not: no result within {limit}",
+            "check UDP 4791 on the way (switch ACL; on Soft-RoCE also the hosts' firewalls), the MTU of every hop and"
+            f" the route; look first at the port {outcome.test.netdev} and at its peer on {peer}",
+        )
+    if timed_out:
+        return Failure(
+            "no_answer",
+            f"no result within {limit}",
+            f"{peer} took the TCP connection and said nothing more",
+            f"look at ib_write_bw on {peer}, and at what else listens on port {outcome.test.tcp_port}",
+        )
+    return Failure(
+        "no_result", outcome.output.strip()[-200:], "ib_write_bw ended and printed no result", "run it by hand"
+    )
+
+
+def _no_port(test: PairTest) -> Failure:
+    return Failure(
+        "wrong_device",
+        test.netdev,
+        f"{test.netdev} is declared and is no RDMA port of this node",
+        "look for the card, its driver and the name in roce_ports",
+    )
+
+
+def _no_gid(test: PairTest, port: Port) -> Failure:
+    return Failure(
+        "no_gid",
+        test.address,
+        f"{port.label()} has no RoCE v2 GID for {test.address}: the address is not on the port, or the port is down",
+        f"ip address show dev {port.netdev}",
+    )
+
+
+def _no_client(test: PairTest, limit: float) -> Failure:
+    return Failure(
+        "no_client",
+        f"no client within {limit:g} s",
+        f"{test.peer} did not connect to TCP port {test.tcp_port} within {limit:g} s",
+        f"look at {test.peer}, and at the firewalls for TCP {test.tcp_port}",
+    )
+
+
+def run_tests(
+    host: Host, tests: list[PairTest], options: Options, *, dry_run: bool = False, refuse_busy: bool = True
+) -> list[Outcome]:
+    """Run this host's tests in order; in a dry run only plan them.
+
+    Raises PolicyError for options that contradict themselves, RoceError when a job uses one of the ports.
+    """
+    options.check()
+    ports = find_ports(host)
+    if refuse_busy and not dry_run:
+        _refuse_busy(host, [port for port in ports if any(test.netdev == port.netdev for test in tests)])
+    outcomes = []
+    for test in tests:
+        outcome = plan_test(host, ports, test, options)
+        if not dry_run:
+            run_test(host, outcome, options)
+        outcomes.append(outcome)
+    return outcomes
+
+
+def _refuse_busy(host: Host, ports: list[Port]) -> None:
+    busy = busy_ports(host, ports)
+    if busy:
+        reasons = "; ".join(f"{netdev}: {reason}" for netdev, reason in busy.items())
+        raise RoceError(f"{reasons}; a bandwidth test would disturb it (when_busy: force overrides)")

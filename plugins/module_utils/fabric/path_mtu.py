@@ -1,0 +1,153 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Whether full-size packets that must not be fragmented reach a peer. Private to the collection."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from dataclasses import dataclass
+
+from ..errors import CommandTimeout
+from ..findings import FAIL, PASS, Finding
+
+if t.TYPE_CHECKING:
+    from ..host import Host
+
+# IPv4 header 20 and ICMP header 8 bytes.
+_HEADERS = 28
+_SMALLEST = 576
+_COUNT = 3
+_WAIT_S = 1
+
+
+@dataclass(frozen=True)
+class Peer:
+    """The other end on one rail: its name, address, MTU as it runs there (None: unknown), and our netdev."""
+
+    name: str
+    address: str
+    netdev: str
+    rail: int
+    mtu: int | None = None
+
+
+def check_peer(host: Host, host_name: str, peer: Peer, declared_mtu: int) -> Finding:
+    """A finding on the path to one peer: both MTUs first, then packets of the declared MTU."""
+    own = int(host.read(f"/sys/class/net/{peer.netdev}/mtu"))
+    if peer.mtu is not None and peer.mtu != own:
+        return _finding(
+            host_name,
+            peer,
+            declared_mtu,
+            observed={"mtu": {host_name: own, peer.name: peer.mtu}},
+            evidence=f"/sys/class/net/{peer.netdev}/mtu on both",
+            cause=f"the two ends differ: {host_name} has MTU {own} on {peer.netdev}, {peer.name} has {peer.mtu}",
+            remedy="run playbook lossless.roce.bootstrap on both; the switch port needs 9216",
+        )
+    # A path smaller than the declared MTU is found by packets of the MTU that both ends run.
+    return _by_packets(host, host_name, peer, declared_mtu, own)
+
+
+def _by_packets(host: Host, host_name: str, peer: Peer, declared_mtu: int, own: int) -> Finding:
+    argv = _argv(peer, declared_mtu)
+    reply = _ping(host, argv)
+    if reply == "":
+        return _finding(host_name, peer, declared_mtu, observed={"mtu": declared_mtu}, evidence=" ".join(argv))
+    cause, remedy, passing = _explain(host, peer, declared_mtu, own, reply)
+    return _finding(
+        host_name, peer, declared_mtu, observed={"mtu": passing}, evidence=" ".join(argv), cause=cause, remedy=remedy
+    )
+
+
+def _argv(peer: Peer, mtu: int) -> list[str]:
+    size = str(mtu - _HEADERS)
+    return [
+        "ping",
+        "-n",
+        "-c",
+        str(_COUNT),
+        "-i",
+        "0.2",
+        "-W",
+        str(_WAIT_S),
+        "-M",
+        "do",
+        "-s",
+        size,
+        "-I",
+        peer.netdev,
+        peer.address,
+    ]
+
+
+def _ping(host: Host, argv: list[str]) -> str:
+    """Empty when every packet came back, else what ping said."""
+    try:
+        done = host.run(*argv, check=False, timeout=30)
+    except CommandTimeout as exc:
+        return str(exc)
+    lost = re.search(r" 0% packet loss", done.out) is None
+    return (done.out + done.err).strip() or "no answer" if lost or done.rc else ""
+
+
+def _explain(host: Host, peer: Peer, declared_mtu: int, own: int, reply: str) -> tuple[str, str, int | None]:
+    """Cause, remedy, and the largest MTU that passes (None: nothing does)."""
+    if own < declared_mtu:
+        return (
+            f"{peer.netdev} has MTU {own}, and {declared_mtu} is declared",
+            "run playbook lossless.roce.bootstrap",
+            own,
+        )
+    passing = _largest(host, peer, declared_mtu)
+    if passing is None:
+        return (
+            f"{peer.name} ({peer.address}) does not answer on {peer.netdev} at all",
+            "check the peer's port and address, cable, VLAN and switch port; ip neighbour show",
+            None,
+        )
+    told = re.search(r"mtu ?= ?(\d+)", reply)
+    where = (
+        f"a hop says its MTU is {told.group(1)}" if told else "something on the way drops larger packets without a word"
+    )
+    return (
+        f"packets of up to {passing} bytes pass, larger ones do not: {where}",
+        "raise the MTU of the switch ports to 9216",
+        passing,
+    )
+
+
+def _largest(host: Host, peer: Peer, failing: int) -> int | None:
+    """The largest MTU below ``failing`` that passes, to within 64 bytes; None when not even a small packet does."""
+    if _ping(host, _argv(peer, _SMALLEST)):
+        return None
+    low, high = _SMALLEST, failing
+    while high - low > 64:
+        middle = (low + high) // 2
+        if _ping(host, _argv(peer, middle)):
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def _finding(
+    host_name: str,
+    peer: Peer,
+    declared_mtu: int,
+    *,
+    observed: dict[str, t.Any],
+    evidence: str,
+    cause: str = "",
+    remedy: str = "",
+) -> Finding:
+    return Finding(
+        check="path_mtu",
+        verdict=FAIL if cause else PASS,
+        observed={**observed, "from": host_name, "to": peer.name, "rail": peer.rail},
+        expected={"mtu": declared_mtu},
+        evidence=evidence,
+        cause=cause,
+        remedy=remedy,
+        port=peer.netdev,
+    )

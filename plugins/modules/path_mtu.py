@@ -1,0 +1,112 @@
+#!/usr/bin/python
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: path_mtu
+short_description: Prove the path MTU to peers
+version_added: 0.1.0
+description:
+  - Sends packets of the declared MTU that must not be fragmented to every peer, over the port of each rail.
+  - Compares the MTU of both ends first. Where full-size packets do not pass, finds the largest that do.
+author:
+  - lossless.roce contributors (!UNKNOWN)
+extends_documentation_fragment:
+  - lossless.roce.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: N/A
+  idempotent:
+    support: full
+  action_group:
+    support: full
+options:
+  name:
+    description: Name of this host in the findings.
+    type: str
+    required: true
+  mtu:
+    description: The declared MTU in bytes.
+    type: int
+    required: true
+  peers:
+    description: The other ends, from the filter P(lossless.roce.peers#filter).
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name:
+        description: Name of the peer.
+        type: str
+        required: true
+      address:
+        description: IPv4 address of the peer on this rail.
+        type: str
+        required: true
+      netdev:
+        description: This host's port on this rail.
+        type: str
+        required: true
+      rail:
+        description: Number of the rail.
+        type: int
+        required: true
+      mtu:
+        description: The MTU that the peer's port runs, if known.
+        type: int
+"""
+
+EXAMPLES = r"""
+- name: Full-size packets to one peer
+  lossless.roce.path_mtu:
+    name: node1
+    mtu: 9000
+    peers:
+      - {name: node2, address: 198.51.100.2, netdev: ens1np0, rail: 0}
+"""
+
+RETURN = r"""
+findings:
+  description: A finding on each path, C(path_mtu).
+  returned: success
+  type: list
+  elements: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.lossless.roce.plugins.module_utils.errors import RoceError
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.path_mtu import Peer, check_peer
+from ansible_collections.lossless.roce.plugins.module_utils.host import Host
+
+PEER_SPEC = {
+    "name": {"type": "str", "required": True},
+    "address": {"type": "str", "required": True},
+    "netdev": {"type": "str", "required": True},
+    "rail": {"type": "int", "required": True},
+    "mtu": {"type": "int"},
+}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "mtu": {"type": "int", "required": True},
+            "peers": {"type": "list", "elements": "dict", "required": True, "options": PEER_SPEC},
+        },
+        supports_check_mode=True,
+    )
+    params, host = module.params, Host()
+    try:
+        found = [check_peer(host, params["name"], Peer(**peer), params["mtu"]) for peer in params["peers"]]
+    except RoceError as exc:
+        module.fail_json(msg=str(exc))
+    module.exit_json(changed=False, findings=[finding.as_dict() for finding in found])
+
+
+if __name__ == "__main__":
+    main()

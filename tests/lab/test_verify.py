@@ -1,0 +1,142 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Proof by packets: a good pair passes, and each fault is named with its place."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from conftest import Ansible
+from roce_lab import Lab, Node
+
+DROP = (
+    "nft add table inet fault && nft add chain inet fault in '{ type filter hook input priority 0; }'"
+    " && nft add rule inet fault in udp dport 4791 drop"
+)
+UNDO = "nft delete table inet fault"
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(lab: Lab, node1: Node, node2: Node) -> t.Iterator[None]:
+    """No test leaves a process of perftest behind."""
+    yield
+    for node in lab.nodes:
+        assert node.ssh("pgrep -a ib_write_bw").out == ""
+
+
+def bandwidth(ansible: Ansible, verdict: str) -> list[dict[str, t.Any]]:
+    """Findings on bandwidth with a verdict, in the last report."""
+    return [f for f in ansible.findings("verify") if f["check"] == "ib_write_bw" and f["verdict"] == verdict]
+
+
+def test_a_good_pair_passes_three_times(ansible: Ansible, node1: Node) -> None:
+    for _run in range(3):
+        run = ansible.playbook("verify")
+        assert run.rc == 0, run.output
+        passed = bandwidth(ansible, "pass")
+        # Two rails, both directions.
+        assert sorted((f["observed"]["client"], f["observed"]["rail"]) for f in passed) == [
+            ("node1", 0),
+            ("node1", 1),
+            ("node2", 0),
+            ("node2", 1),
+        ]
+        for finding in passed:
+            assert 0.09 <= finding["observed"]["gbps"] <= 0.105
+            assert finding["observed"]["rdma_mtu"] == 4096
+            assert "--tclass=106" in finding["evidence"]
+        assert {f["check"] for f in ansible.findings("verify")} >= {"path_mtu", "gid", "link", "pfc", "memlock"}
+
+
+def test_a_slow_link_fails_with_observed_and_expected(ansible: Ansible, node2: Node) -> None:
+    node2.shape(0, 10)
+    try:
+        run = ansible.playbook("verify", fabric_test_iterations=100)
+        assert run.rc != 0
+        (slow,) = bandwidth(ansible, "fail")
+        # What goes towards node2 on rail 0 is slow; the other way and the other rail are not.
+        assert (slow["observed"]["client"], slow["observed"]["server"], slow["observed"]["rail"]) == (
+            "node1",
+            "node2",
+            0,
+        )
+        assert slow["observed"]["gbps"] < 0.02
+        assert slow["expected"] == {"min_gbps": 0.09, "link_gbps": 0.1}
+        assert "of the link rate, 90% was expected" in slow["cause"]
+        assert len(bandwidth(ansible, "pass")) == 3
+    finally:
+        node2.shape(0, 100)
+
+
+def test_udp_4791_dropped_names_the_data_path_and_ends_in_time(ansible: Ansible, node2: Node) -> None:
+    node2.check("apt-get install -y nftables", timeout=300)
+    node2.check(DROP)
+    try:
+        run = ansible.playbook("verify", fabric_test_time_limit=8)
+        assert run.rc != 0
+        failed = bandwidth(ansible, "fail")
+        assert len(failed) == 4
+        for finding in failed:
+            assert "the TCP exchange" in finding["cause"] and "RoCE" in finding["cause"]
+            assert "4791" in finding["remedy"] and "ens" in finding["port"]
+    finally:
+        node2.check(UNDO)
+
+
+def test_an_mtu_mismatch_is_named_before_any_bandwidth_test(ansible: Ansible, node2: Node, restored: None) -> None:
+    node2.check("ip link set dev ens1np0 mtu 4200")
+    run = ansible.playbook("verify")
+    assert run.rc != 0
+    paths = [f for f in ansible.findings("verify") if f["check"] == "path_mtu" and f["verdict"] == "fail"]
+    assert len(paths) == 2
+    for finding in paths:
+        assert "9000" in finding["cause"] and "4200" in finding["cause"]
+        assert "node1" in finding["cause"] and "node2" in finding["cause"]
+    skipped = bandwidth(ansible, "skipped")
+    assert {f["observed"]["rail"] for f in skipped} == {0}
+    assert len(bandwidth(ansible, "pass")) == 2, "the other rail is tested all the same"
+
+
+def test_a_silent_mtu_hole_is_measured(ansible: Ansible, lab: Lab, node1: Node) -> None:
+    """Both ends have 9000 and something between them drops large frames."""
+    node1.check("apt-get install -y nftables", timeout=300)
+    node1.check(DROP.replace("udp dport 4791", "meta length gt 3000"))
+    try:
+        peer = {"name": "node2", "address": lab.node(2).address(0), "netdev": "ens1np0", "rail": 0}
+        result = ansible.module("node1", "path_mtu", {"name": "node1", "mtu": 9000, "peers": [peer]})
+        (finding,) = result["findings"]
+        assert finding["verdict"] == "fail"
+        assert 2900 <= finding["observed"]["mtu"] <= 3000
+        assert "without a word" in finding["cause"]
+    finally:
+        node1.check(UNDO)
+
+
+def test_a_peer_that_is_not_there(ansible: Ansible, node1: Node) -> None:
+    peer = {"name": "node9", "address": "10.100.0.99", "netdev": "ens1np0", "rail": 0}
+    result = ansible.module("node1", "path_mtu", {"name": "node1", "mtu": 9000, "peers": [peer]})
+    assert "does not answer" in result["findings"][0]["cause"]
+
+
+def test_all_sizes_as_people_run_it(ansible: Ansible, lab: Lab, node1: Node) -> None:
+    """-a -q 10 --report_gbits is among what can be asked for; iterations keep it short."""
+    test = {"rail": 0, "tcp_port": 19000, "netdev": "ens1np0"}
+    common = {"qps": 10, "all_sizes": True, "iterations": 5, "time_limit": 120, "link_gbps": 0.1}
+    command = ansible.module(
+        "node1",
+        "fabric_bandwidth",
+        {"name": "node1", "tests": [{**test, **_end(lab, "client", 1, 2)}], **common},
+        check=True,
+    )["results"][0]["command"]
+    assert command[:5] == ["ib_write_bw", "-d", "mlx5_0", "-i", "1"]
+    assert "-a" in command and command[command.index("-q") + 1] == "10" and "--report_gbits" in command
+
+
+def _end(lab: Lab, role: str, own: int, other: int) -> dict[str, t.Any]:
+    return {
+        "role": role,
+        "peer": f"node{other}",
+        "peer_address": lab.node(other).address(0),
+        "address": lab.node(own).address(0),
+    }
