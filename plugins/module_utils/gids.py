@@ -14,9 +14,10 @@ if t.TYPE_CHECKING:
 _VERSIONS = {"RoCE v2": 2, "IB/RoCE v1": 1, "RoCE v1": 1}
 
 
-# The kernel takes the first free slot; entries of other network namespaces look empty. Soft-RoCE has
-# 1,024 slots, and reading them all takes a second on a slow machine.
-_EMPTY_SLOTS = 32
+# The kernel takes the first free slot, but entries of other network namespaces look empty: on a node
+# with many containers the own ones come late. So all 256 slots of an mlx5 port are read; of the 1,024
+# of Soft-RoCE no more than are needed, since reading them all takes a second on a slow machine.
+_EMPTY_SLOTS = 256
 
 
 def read_gids(host: Host, ibdev: str, ibport: int) -> list[Gid]:

@@ -44,6 +44,6 @@ def test_the_stock_tools_agree(lab: Lab, bootstrap: Bootstrap, number: int, rail
 
 
 def test_a_right_node_gets_no_command(ansible: Ansible, bootstrap: Bootstrap) -> None:
-    result = ansible.module("node1", "roce_node", {"ports": PORTS, "policy": {"link_gbps": 0.1}})
+    result = ansible.module("node1", "roce_node", {"ports": PORTS, "policy": {"link_gbps": 0.05}})
     assert result["changed"] is False
     assert result["commands"] == []

@@ -106,6 +106,6 @@ def test_the_copied_mqprio_line_is_refused_by_driver_and_module(ansible: Ansible
 def test_roce_node_on_a_port_at_factory_defaults(ansible: Ansible, lab: Lab, port: Node) -> None:
     port.check(f"dcb pfc set dev {PORT} prio-pfc all:off; dcb app flush dev {PORT}; ethtool -A {PORT} rx on tx on")
     port.check(f"ip link set dev {PORT} mtu 1500")
-    four_calls(ansible, "roce_node", {"policy": {"link_gbps": 0.1}})
+    four_calls(ansible, "roce_node", {"policy": {"link_gbps": 0.05}})
     assert stock.lossless_prios(port, PORT) == [3]
     assert stock.pause(port, PORT) == (False, False)

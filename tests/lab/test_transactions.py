@@ -35,8 +35,7 @@ def test_the_port_is_as_it_was_and_the_other_goes_on(
     broken(fault)
     policy = {
         "data_prio": 4,
-        "data_dscp": 34,
-        "tos": 138,
+        "data_dscp": 27,
         "ets": [{"tc": 0, "prios": [0, 1, 2, 3, 5, 6, 7], "bw": 40}, {"tc": 4, "prios": [4], "bw": 60}],
     }
     result = ansible.module("node1", "roce_node", {"ports": PORTS, "policy": policy})
@@ -84,18 +83,37 @@ def test_a_running_job_is_not_disturbed(ansible: Ansible, node1: Node, node2: No
             node.ssh("pkill -9 ib_write_bw")
 
 
+# Waits until a run holds the node's lock, and a moment longer; then kills the process that holds it.
+KILLER = """
+rm -f /run/killed
+inode=$(stat -c %i /run/lossless-roce.lock)
+for i in $(seq 600); do
+  pid=$(awk -v end=":$inode" 'substr($6, length($6) - length(end) + 1) == end {print $5}' /proc/locks)
+  [ -n "$pid" ] && break
+  sleep 0.05
+done
+sleep DELAY
+kill -9 $pid && touch /run/killed
+"""
+
+
 def test_a_killed_run_leaves_old_or_new_values_only(ansible: Ansible, node1: Node, restored: None) -> None:
     """Kill the module at several moments; each setting is at its former or its wanted value."""
     former, wanted = _picture(node1), {"pfc": [5], "tos": 170, "mtu": 8000}
-    arguments = {"ports": ["ens1np0"], "policy": {"data_prio": 5, "data_dscp": 42, "mtu": 8000}}
-    for delay in ("1.0", "1.4", "1.8", "2.2", "2.6"):
-        # The module's process is found by its name once it runs, and killed a moment later.
-        node1.check(
-            f"nohup sh -c 'for i in $(seq 100); do pgrep -f AnsiballZ_roce_node >/dev/null && break; sleep 0.1; done;"
-            f" sleep {delay}; pkill -9 -f AnsiballZ_roce_node' >/dev/null 2>&1 &"
+    policy = {"data_prio": 5, "data_dscp": 42, "mtu": 8000}
+    changed_and_killed = 0
+    for delay in ("0.3", "0.7", "1.1", "1.5"):
+        node1.ssh(
+            "cat > /run/killer; setsid sh /run/killer >/dev/null 2>&1 </dev/null &",
+            stdin=KILLER.replace("DELAY", delay),
         )
-        ansible.module_that_may_die("node1", "roce_node", arguments)
+        ansible.module_that_may_die("node1", "roce_node", {"ports": ["ens1np0"], "policy": policy})
         seen = _picture(node1)
         for key, new in wanted.items():
             assert seen[key] in (former[key], new), (delay, key, seen[key])
-        ansible.module("node1", "roce_node", {"ports": ["ens1np0"], "policy": {"link_gbps": 0.1}})
+        assert node1.ssh("ls /run/.lossless-roce* /etc/.lossless-roce* 2>/dev/null").out == ""
+        changed_and_killed += node1.ssh("test -e /run/killed").rc == 0
+        # The next run finds no lock in its way and brings the port to the policy.
+        again = ansible.module("node1", "roce_node", {"ports": ["ens1np0"], "policy": {"link_gbps": 0.05}})
+        assert not again.get("failed"), again
+    assert changed_and_killed >= 2, "the runs were over before they were killed"

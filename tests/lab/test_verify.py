@@ -43,16 +43,16 @@ def test_a_good_pair_passes_three_times(ansible: Ansible, node1: Node) -> None:
             ("node2", 1),
         ]
         for finding in passed:
-            assert 0.09 <= finding["observed"]["gbps"] <= 0.105
+            assert 0.045 <= finding["observed"]["gbps"] <= 0.0525
             assert finding["observed"]["rdma_mtu"] == 4096
             assert "--tclass=106" in finding["evidence"]
         assert {f["check"] for f in ansible.findings("verify")} >= {"path_mtu", "gid", "link", "pfc", "memlock"}
 
 
 def test_a_slow_link_fails_with_observed_and_expected(ansible: Ansible, node2: Node) -> None:
-    node2.shape(0, 10)
+    node2.shape(0, 5)
     try:
-        run = ansible.playbook("verify", fabric_test_iterations=100)
+        run = ansible.playbook("verify", fabric_test_iterations=50)
         assert run.rc != 0
         (slow,) = bandwidth(ansible, "fail")
         # What goes towards node2 on rail 0 is slow; the other way and the other rail are not.
@@ -61,12 +61,12 @@ def test_a_slow_link_fails_with_observed_and_expected(ansible: Ansible, node2: N
             "node2",
             0,
         )
-        assert slow["observed"]["gbps"] < 0.02
-        assert slow["expected"] == {"min_gbps": 0.09, "link_gbps": 0.1}
+        assert slow["observed"]["gbps"] < 0.01
+        assert slow["expected"] == {"min_gbps": 0.045, "link_gbps": 0.05}
         assert "of the link rate, 90% was expected" in slow["cause"]
         assert len(bandwidth(ansible, "pass")) == 3
     finally:
-        node2.shape(0, 100)
+        node2.shape(0, 50)
 
 
 def test_udp_4791_dropped_names_the_data_path_and_ends_in_time(ansible: Ansible, node2: Node) -> None:
@@ -101,7 +101,7 @@ def test_an_mtu_mismatch_is_named_before_any_bandwidth_test(ansible: Ansible, no
 def test_a_silent_mtu_hole_is_measured(ansible: Ansible, lab: Lab, node1: Node) -> None:
     """Both ends have 9000 and something between them drops large frames."""
     node1.check("apt-get install -y nftables", timeout=300)
-    node1.check(DROP.replace("udp dport 4791", "meta length gt 3000"))
+    node1.check(DROP.replace("udp dport 4791", "iifname ens1np0 meta length gt 3000"))
     try:
         peer = {"name": "node2", "address": lab.node(2).address(0), "netdev": "ens1np0", "rail": 0}
         result = ansible.module("node1", "path_mtu", {"name": "node1", "mtu": 9000, "peers": [peer]})
@@ -122,7 +122,7 @@ def test_a_peer_that_is_not_there(ansible: Ansible, node1: Node) -> None:
 def test_all_sizes_as_people_run_it(ansible: Ansible, lab: Lab, node1: Node) -> None:
     """-a -q 10 --report_gbits is among what can be asked for; iterations keep it short."""
     test = {"rail": 0, "tcp_port": 19000, "netdev": "ens1np0"}
-    common = {"qps": 10, "all_sizes": True, "iterations": 5, "time_limit": 120, "link_gbps": 0.1}
+    common = {"qps": 10, "all_sizes": True, "iterations": 5, "time_limit": 120, "link_gbps": 0.05}
     command = ansible.module(
         "node1",
         "fabric_bandwidth",

@@ -34,7 +34,19 @@ class Peer:
 
 def check_peer(host: Host, host_name: str, peer: Peer, declared_mtu: int) -> Finding:
     """A finding on the path to one peer: both MTUs first, then packets of the declared MTU."""
-    own = int(host.read(f"/sys/class/net/{peer.netdev}/mtu"))
+    file = f"/sys/class/net/{peer.netdev}/mtu"
+    text = host.read_optional(file)
+    if text is None:
+        return _finding(
+            host_name,
+            peer,
+            declared_mtu,
+            observed={"mtu": None},
+            evidence=file,
+            cause=f"{peer.netdev} is declared and is no network device of {host_name}",
+            remedy="look for the card, its driver and the name in roce_ports",
+        )
+    own = int(text)
     if peer.mtu is not None and peer.mtu != own:
         return _finding(
             host_name,
@@ -101,8 +113,11 @@ def _explain(host: Host, peer: Peer, declared_mtu: int, own: int, reply: str) ->
         )
     passing = _largest(host, peer, declared_mtu)
     if passing is None:
+        # ping's own trouble (no permission, no route) is another thing than silence.
+        words = re.search(r"^ping: .*", reply, re.MULTILINE)
         return (
-            f"{peer.name} ({peer.address}) does not answer on {peer.netdev} at all",
+            f"{peer.name} ({peer.address}) does not answer on {peer.netdev} at all"
+            + (f" ({words.group()})" if words else ""),
             "check the peer's port and address, cable, VLAN and switch port; ip neighbour show",
             None,
         )
@@ -118,11 +133,11 @@ def _explain(host: Host, peer: Peer, declared_mtu: int, own: int, reply: str) ->
 
 
 def _largest(host: Host, peer: Peer, failing: int) -> int | None:
-    """The largest MTU below ``failing`` that passes, to within 64 bytes; None when not even a small packet does."""
+    """The largest MTU below ``failing`` that passes; None when not even a small packet does."""
     if _ping(host, _argv(peer, _SMALLEST)):
         return None
     low, high = _SMALLEST, failing
-    while high - low > 64:
+    while high - low > 1:
         middle = (low + high) // 2
         if _ping(host, _argv(peer, middle)):
             high = middle

@@ -11,15 +11,17 @@ from ..parsers.perftest import Failure, Measurement
 
 # Below this size the message rate is the limit, not the link.
 JUDGED_SIZE = 65536
+# Payload cannot outrun its link; shapers and clocks let a little more through. Beyond, link_gbps is wrong.
+_POSSIBLE_SHARE = 1.02
 
 
 def judge(measurement: Measurement, link_gbps: float | None, efficiency: float, **where: t.Any) -> Finding:
-    """A finding on a bandwidth test: average of the best size against link rate × efficiency.
+    """A finding on a bandwidth test: average of the best large size against link rate × efficiency.
 
     A bidirectional average is a sum: it is judged against twice the link rate. ``where`` goes into the
     finding (port, evidence) and its ``observed`` (peer, rail).
     """
-    row = measurement.best()
+    row = measurement.best(JUDGED_SIZE)
     if row is None:
         return _unknown("the run printed no result row", None, **where)
     ways = 2 if measurement.bidirectional else 1
@@ -27,11 +29,13 @@ def judge(measurement: Measurement, link_gbps: float | None, efficiency: float, 
     observed = {"gbps": round(gbps, 6), "size": row.size, "rdma_mtu": measurement.rdma_mtu}
     if row.size < JUDGED_SIZE:
         return _unknown(f"messages of {row.size} bytes measure the message rate, not the link", observed, **where)
-    if link_gbps is None:
+    if link_gbps is None or link_gbps <= 0:
         return _unknown("the policy declares no link_gbps to judge against", observed, **where)
     minimum = link_gbps * efficiency
     right = gbps >= minimum
     share = gbps / link_gbps
+    if share > _POSSIBLE_SHARE:
+        return _unknown(f"more than link_gbps {link_gbps:g}, which cannot be this link's rate", observed, **where)
     return _finding(
         PASS if right else FAIL,
         observed={**observed, "share": round(share, 3)},

@@ -47,14 +47,14 @@ def choose(gids: t.Iterable[Gid], address: str, netdev: str = "") -> int | None:
 
 def parse_show_gids(text: str) -> list[Gid]:
     """Entries that mlnx-tools' show_gids lists."""
-    row = re.compile(r"^\S+\s+\d+\s+(\d+)\s+([0-9a-f:]{39})\s+(?:[\d.]+\s+)?v([12])\s+(\S+)\s*$", re.MULTILINE)
+    row = re.compile(r"^\S+\s+\d+\s+(\d{1,5})\s+([0-9a-f:]{39})\s+(?:[\d.]+\s+)?v([12])\s+(\S+)\s*$", re.MULTILINE)
     return [Gid(int(index), gid, netdev, int(version)) for index, gid, version, netdev in row.findall(text)]
 
 
 def parse_devinfo(text: str) -> list[Gid]:
     """Entries of ibv_devinfo -v. Older builds print no type: the version is then unknown."""
     gids = []
-    for index, value in re.findall(r"GID\[\s*(\d+)\]:\s+(\S.*)", text):
+    for index, value in re.findall(r"GID\[\s*(\d{1,5})\]:\s+(\S.*)", text):
         gid, _comma, kind = value.partition(",")
         version = {"RoCE v2": 2, "RoCE v1": 1, "IB/RoCE v1": 1}.get(kind.strip())
         gids.append(Gid(int(index), _eight_groups(gid.strip()), "", version))

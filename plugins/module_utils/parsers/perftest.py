@@ -9,6 +9,7 @@ message rate, from which the unit follows. perftest's MB and MiB are both 2^20 b
 from __future__ import annotations
 
 import json
+import math
 import re
 import typing as t
 from dataclasses import dataclass, field
@@ -18,9 +19,12 @@ from .numbers import is_int
 
 _MIB_TO_GBPS = 8.388608 / 1000
 _UNITS = {"Gb/sec": 1.0, "MiB/sec": _MIB_TO_GBPS, "MB/sec": _MIB_TO_GBPS}
-_HEADER = re.compile(r"#bytes\s+#iterations\s+BW peak\[([^\]]+)\]\s+BW average\[([^\]]+)\]")
+_HEADER = re.compile(r"#bytes\s+#iterations\s+BW peak\[([^\]]+)\]\s+BW average\[([^\]]+)\](.*)")
+# Bounded, so that a garbled line can be no number beyond what a float or an int holds.
+_WHOLE = re.compile(r"\d{1,15}", re.ASCII)
+_NUMBER = re.compile(r"\d{1,15}(\.\d{1,15})?", re.ASCII)
 _TITLE = re.compile(r"^\s*(\S.* Test)\s*$", re.MULTILINE)
-_FIELD = re.compile(r"(Device|Number of qps|Mtu|Link type|GID index)\s*:\s*(\S+)")
+_FIELD = re.compile(r"(Device|Number of qps|PCIe relax order|Mtu|Link type|GID index)\s*:\s*(\S+)")
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one run reported. ``bidirectional`` means that averages are sums of both directions."""
+    """What one run reported. ``bidirectional`` means that averages are sums of both directions.
+
+    ``relaxed_ordering`` is perftest's own word: ON, OFF, Unsupported; empty where it says nothing.
+    """
 
     test: str = ""
     device: str = ""
@@ -44,16 +51,21 @@ class Measurement:
     rdma_mtu: int | None = None
     gid_index: int | None = None
     link_type: str = ""
+    relaxed_ordering: str = ""
     bidirectional: bool = False
     rows: list[Row] = field(default_factory=list)
 
-    def best(self) -> Row | None:
-        """The row with the highest average."""
-        return max(self.rows, key=lambda row: row.average_gbps, default=None)
+    def best(self, smallest: int = 0) -> Row | None:
+        """The row with the highest average, of those with messages of ``smallest`` bytes and more if there are any."""
+        large = [row for row in self.rows if row.size >= smallest]
+        return max(large or self.rows, key=lambda row: row.average_gbps, default=None)
 
 
-def parse_text(text: str) -> Measurement:
-    """A measurement from text; without rows when the run printed none. Raises ParseError for an unknown unit."""
+def parse_text(text: str, *, bidirectional: bool = False) -> Measurement:
+    """A measurement from text; without rows when the run printed none. Raises ParseError for an unknown unit.
+
+    ``bidirectional`` says that -b was given: the title tells it as well, where it was kept.
+    """
     title = _TITLE.search(text)
     words = dict(_FIELD.findall(text))
     return Measurement(
@@ -63,7 +75,8 @@ def parse_text(text: str) -> Measurement:
         rdma_mtu=_whole(words.get("Mtu")),
         gid_index=_whole(words.get("GID index")),
         link_type=words.get("Link type", ""),
-        bidirectional="Bidirectional" in (title.group(1) if title else ""),
+        relaxed_ordering=words.get("PCIe relax order", ""),
+        bidirectional=bidirectional or "Bidirectional" in (title.group(1) if title else ""),
         rows=_rows(text),
     )
 
@@ -75,13 +88,15 @@ def _rows(text: str) -> list[Row]:
     if header.group(2) not in _UNITS:
         raise ParseError(f"perftest: unit {header.group(2)!r}, one of {', '.join(_UNITS)} was expected")
     factor = _UNITS[header.group(2)]
+    # A line that was cut in its last column still has a whole average, so all columns must be there.
+    columns = 5 if "MsgRate" in header.group(3) else 4
     lines = (line.split() for line in text[header.end() :].splitlines())
     # Warnings on the CPU's frequency stand between header and rows: only lines of numbers count.
-    return [_row(words, factor) for words in lines if len(words) >= 4 and all(map(_is_number, words[:4]))]
+    return [_row(words, factor) for words in lines if len(words) >= columns and _is_row(words)]
 
 
 def _row(words: list[str], factor: float) -> Row:
-    numbers = [float(word) for word in words[:5] if _is_number(word)]
+    numbers = [float(word) for word in words[:5] if _NUMBER.fullmatch(word)]
     return Row(
         size=int(numbers[0]),
         iterations=int(numbers[1]),
@@ -92,25 +107,26 @@ def _row(words: list[str], factor: float) -> Row:
     )
 
 
-def _is_number(word: str) -> bool:
-    return re.fullmatch(r"\d+(\.\d+)?", word) is not None
+def _is_row(words: list[str]) -> bool:
+    return all(map(_WHOLE.fullmatch, words[:2])) and all(map(_NUMBER.fullmatch, words[2:4]))
 
 
 def _whole(word: str | None) -> int | None:
-    found = re.match(r"\d+", word or "")
+    found = _WHOLE.match(word or "")
     return int(found.group()) if found else None
 
 
 def parse_json(text: str, *, bidirectional: bool = False, gbits: bool = True) -> Measurement:
     """A measurement from the file of --out_json; ``gbits`` decides only where the message rate can't.
 
-    Raises ParseError for anything but a complete file.
+    ``bidirectional`` says that -b was given: the test's name tells it as well. Raises ParseError for
+    anything but a complete file.
     """
     try:
         data = json.loads(text)
-        info, results = data["test_info"], data["results"]
-        row = _json_row(results, gbits)
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as exc:
+        info = dict(data["test_info"])
+        row = _json_row(data["results"], gbits)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as exc:
         raise ParseError(f"perftest: JSON was not understood: {text.strip()[:80]!r}") from exc
     return Measurement(
         test=str(info.get("test", "")),
@@ -119,7 +135,8 @@ def parse_json(text: str, *, bidirectional: bool = False, gbits: bool = True) ->
         rdma_mtu=_int_or_none(info.get("Mtu")),
         gid_index=_int_or_none(info.get("GID_index")),
         link_type=str(info.get("Link_type", "")),
-        bidirectional=bidirectional,
+        relaxed_ordering=str(info.get("PCIe_relax_order", "")),
+        bidirectional=bidirectional or "Bidirectional" in str(info.get("test", "")),
         rows=[row],
     )
 
@@ -127,8 +144,10 @@ def parse_json(text: str, *, bidirectional: bool = False, gbits: bool = True) ->
 def _json_row(results: dict[str, t.Any], gbits: bool) -> Row:
     size, average = int(results["MsgSize"]), float(results["BW_average"])
     mpps = float(results.get("MsgRate") or 0)
-    factor = _unit_of(average, size * 8 * mpps / 1000) or (1.0 if gbits else _MIB_TO_GBPS)
     peak = float(results.get("BW_peak") or 0)
+    if not all(math.isfinite(number) and number >= 0 for number in (size, average, mpps, peak)):
+        raise ValueError("a number of perftest is finite and not below 0")
+    factor = _unit_of(average, size * 8 * mpps / 1000) or (1.0 if gbits else _MIB_TO_GBPS)
     return Row(
         size=size,
         iterations=int(results["n_iterations"]),
@@ -248,7 +267,8 @@ _TEXTS: tuple[tuple[str, str, str, str], ...] = (
 
 def classify(text: str) -> Failure | None:
     """The root failure in what a run printed, or None when it printed no known failure."""
-    status = re.search(r"Failed status (?:(\d+)|[^(\n]*\((\d+)\)).*", text)
+    # "Failed status 12: …" up to 4.5, "Failed status-transport retry counter exceeded (12): …" since.
+    status = re.search(r"Failed status(?: (\d{1,4})\b|-[^(\n]*\((\d{1,4})\)).*", text)
     if status is not None:
         return _status(int(status.group(1) or status.group(2)), " ".join(status.group(0).split()))
     for pattern, kind, cause, remedy in _TEXTS:

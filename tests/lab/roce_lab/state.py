@@ -29,7 +29,7 @@ class Shape:
     nodes: int = 2
     rails: int = 1
     memory: int = 1024  # MiB a node
-    mbits: float = 100  # rate of every link, Mb/s
+    mbits: float = 50  # rate of every link, Mb/s
     flavour: str = "inbox"  # driver stack that the ports look like
 
     def __post_init__(self) -> None:
