@@ -206,18 +206,19 @@ _REMEDIES = {
 }
 _TEXTS: tuple[tuple[str, str, str, str], ...] = (
     # pattern, kind, cause, remedy; in the order in which one explains the other
+    (r"IB device (\S+) not found", "wrong_device", "there is no RDMA device of that name", "rdma link show names them"),
     (
         r"Did not detect devices|Unable to find the Infiniband/RoCE device|No IB devices found",
         "no_device",
         "no verbs device can be used where the test ran: a container without /dev/infiniband, or no provider library",
         "pass /dev/infiniband into the container and install ibverbs-providers (rdma-core) there",
     ),
-    (r"IB device (\S+) not found", "wrong_device", "there is no RDMA device of that name", "rdma link show names them"),
     (r"Port number \d+ state is Down", "port_down", "the RDMA port is down", "check cable, switch port and netdev"),
     (
-        r"unrecognized option '--use_cuda|Invalid Command or flag",
+        r"unrecognized option|Unsupported memory type|should be between \S+ and|Invalid Command or flag"
+        r"|Parser function exited with Error",
         "unknown_option",
-        "this build of perftest does not know an option",
+        "this build of perftest does not know an option or refuses its value",
         "compare with ib_write_bw --help; distribution builds have no CUDA",
     ),
     (
