@@ -52,7 +52,10 @@ class FakeHost:
         return self.files[path]
 
     def read_optional(self, path: str) -> str | None:
-        return self.files.get(path)
+        try:
+            return self.read(path)
+        except HostError:
+            return None
 
     def write(self, path: str, content: str) -> None:
         self.written.append((path, content))

@@ -1,0 +1,92 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The door to a node, on the machine that runs the tests."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from ansible_collections.lossless.roce.plugins.module_utils.errors import CommandTimeout, HostError, ToolMissing
+from ansible_collections.lossless.roce.plugins.module_utils.host import Host
+
+
+def alive(marker: str) -> list[str]:
+    """Processes whose command line holds the marker."""
+    lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    return [line.decode() for line in lines if marker.encode() in line]
+
+
+def test_a_command_that_fails_says_what_it_said() -> None:
+    with pytest.raises(HostError, match=r"sh -c echo no >&2; exit 3: exit status 3: no"):
+        Host().run("sh", "-c", "echo no >&2; exit 3")
+
+
+def test_bytes_that_are_no_text_are_replaced() -> None:
+    assert Host().run("printf", r"a\377b").out == "a�b"
+
+
+def test_a_missing_tool_names_its_package() -> None:
+    with pytest.raises(ToolMissing, match="no-such-tool: not installed on this node; install package"):
+        Host().run("no-such-tool")
+
+
+def test_a_command_past_its_limit_is_ended_with_all_its_children() -> None:
+    with pytest.raises(CommandTimeout, match="still running after 0.3 s, ended"):
+        Host().run("sh", "-c", "sleep 98765 & sleep 98765", timeout=0.3)
+    assert alive("98765") == []
+
+
+def test_a_file_is_replaced_as_a_whole_and_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    path.chmod(0o640)
+    Host().write(str(path), "new\n")
+    assert path.read_text() == "new\n"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert os.listdir(tmp_path) == ["file"], "no temporary file stays"
+
+
+def test_a_file_that_cannot_be_written_keeps_its_old_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(HostError, match="file: cannot write 'new': No space left on device"):
+        Host().write(str(path), "new")
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_what_is_not_there_is_named() -> None:
+    with pytest.raises(HostError, match="/nowhere/file: cannot be read: No such file or directory"):
+        Host().read("/nowhere/file")
+    assert Host().read_optional("/nowhere/file") is None
+    assert Host().listdir("/nowhere") == []
+
+
+def test_one_run_at_a_time(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    inside, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with Host().lock(path):
+            inside.set()
+            done.wait(10)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    inside.wait(10)
+    try:
+        with pytest.raises(HostError, match="another run has held the node"), Host().lock(path, timeout=0):
+            pass
+    finally:
+        done.set()
+        holder.join()
+    with Host().lock(path, timeout=0):
+        pass
