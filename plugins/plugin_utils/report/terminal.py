@@ -21,7 +21,7 @@ def summary_lines(run: Run) -> list[Line]:
     """Counts by host and port, everything that did not pass in full, and the verdict last."""
     verdict = run["verdict"]
     last: list[Line] = [(f"{run['title']}: {verdict.upper()}: {printable(headline(run))}", verdict)]
-    return [*_count_lines(run), *_finding_lines(run), *last]
+    return [*_count_lines(run), *_changed_lines(run), *_finding_lines(run), *last]
 
 
 def _count_lines(run: Run) -> list[Line]:
@@ -76,6 +76,19 @@ def table(rows: list[list[str]]) -> list[str]:
             for cell, width in zip(row, widths, strict=True)
         ).rstrip()
         for row in rows
+    ]
+
+
+def _changed_lines(run: Run) -> list[Line]:
+    """One line for each check that passes with something to say: what this run put right, and where."""
+    places: dict[tuple[str, str], list[str]] = {}
+    for finding in run["findings"]:
+        if finding["verdict"] == PASS and finding["cause"]:
+            where = " ".join(part for part in (finding["host"], finding["port"]) if part)
+            places.setdefault((finding["check"], finding["cause"]), []).append(where)
+    return [
+        (f"{printable(check)}: {printable(cause)}: {printable(listed(where, 6))}", PASS)
+        for (check, cause), where in places.items()
     ]
 
 

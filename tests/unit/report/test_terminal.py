@@ -18,6 +18,12 @@ def test_everything_passed_is_two_lines(make_finding: Make, make_run: Make) -> N
     assert lines[-1] == ("verify: PASS: 2 checks passed on 2 hosts", "pass")
 
 
+def test_what_was_repaired_is_named_with_its_places(make_finding: Make, make_run: Make) -> None:
+    places = [("node1", "ens1np0"), ("node2", "ens1np0")]
+    run = make_run([make_finding(host=host, port=port, cause="repaired by this run") for host, port in places])
+    assert ("pfc: repaired by this run: node1 ens1np0, node2 ens1np0", "pass") in summary_lines(run)
+
+
 def test_a_failure_is_shown_in_full_and_passes_are_counted(make_finding: Make, make_run: Make) -> None:
     failure = make_finding(
         host="node2",

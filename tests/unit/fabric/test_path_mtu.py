@@ -1,0 +1,95 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Path MTU: what is concluded from pings over a path that carries so much and no more."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.lossless.roce.plugins.module_utils.errors import CommandTimeout
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.path_mtu import Peer, check_peer
+from ansible_collections.lossless.roce.plugins.module_utils.findings import Finding
+from ansible_collections.lossless.roce.plugins.module_utils.host import Done
+from fake_host import FakeHost
+
+PEER = Peer("node2", "198.51.100.2", "ens1np0", 0)
+
+
+class Path(FakeHost):
+    """A node whose pings come back up to ``carries`` bytes; larger ones are answered by ``words``."""
+
+    def __init__(self, own: int, carries: int, words: str = "") -> None:
+        super().__init__({"/sys/class/net/ens1np0/mtu": f"{own}\n"})
+        self.carries = carries
+        self.words = words
+
+    def run(self, *argv: str, check: bool = True, timeout: float = 60.0) -> Done:
+        assert argv[0] == "ping" and argv[argv.index("-M") + 1] == "do" and argv[argv.index("-I") + 1] == "ens1np0"
+        assert "-c" in argv and "-W" in argv and timeout <= 60, "bounded"
+        self.ran.append(argv)
+        if int(argv[argv.index("-s") + 1]) + 28 <= self.carries:
+            return Done(argv, 0, "3 packets transmitted, 3 received, 0% packet loss, time 400ms\n", "")
+        return Done(argv, 1, "3 packets transmitted, 0 received, 100% packet loss, time 400ms\n", self.words)
+
+
+def check(host: FakeHost, peer: Peer = PEER, mtu: int = 9000) -> Finding:
+    """The finding of node1."""
+    return check_peer(host, "node1", peer, mtu)  # type: ignore[arg-type]
+
+
+def test_full_size_packets_pass_at_once() -> None:
+    host = Path(9000, 9000)
+    finding = check(host)
+    assert (finding.check, finding.verdict, finding.cause) == ("path_mtu", "pass", "")
+    assert finding.observed == {"mtu": 9000, "from": "node1", "to": "node2", "rail": 0}
+    assert len(host.ran) == 1 and "-s 8972" in finding.evidence
+
+
+@pytest.mark.parametrize("carries", [576, 577, 1500, 3000, 4200, 8999])
+def test_a_silent_hole_is_measured_to_the_byte(carries: int) -> None:
+    host = Path(9000, carries)
+    finding = check(host)
+    assert finding.verdict == "fail" and finding.observed["mtu"] == carries
+    assert f"up to {carries} bytes" in finding.cause and "without a word" in finding.cause
+    assert len(host.ran) < 20
+
+
+def test_a_hop_that_names_its_mtu() -> None:
+    finding = check(Path(9000, 1500, "From 198.51.100.9 icmp_seq=1 Frag needed and DF set (mtu = 1500)"))
+    assert "a hop says its MTU is 1500" in finding.cause
+
+
+def test_the_own_port_is_smaller_than_declared() -> None:
+    finding = check(Path(1500, 1500, "ping: local error: message too long, mtu=1500"))
+    assert finding.verdict == "fail" and finding.cause == "ens1np0 has MTU 1500, and 9000 is declared"
+
+
+def test_ends_that_differ_are_named_before_any_packet() -> None:
+    host = Path(9000, 9000)
+    finding = check(host, Peer("node2", "198.51.100.2", "ens1np0", 0, mtu=4200))
+    assert finding.verdict == "fail" and host.ran == []
+    for word in ("node1", "9000", "node2", "4200"):
+        assert word in finding.cause
+    assert finding.observed["mtu"] == {"node1": 9000, "node2": 4200}
+
+
+def test_a_peer_that_does_not_answer() -> None:
+    finding = check(Path(9000, 0))
+    assert finding.observed["mtu"] is None and "does not answer on ens1np0 at all" in finding.cause
+
+
+def test_ping_that_cannot_work_says_why() -> None:
+    finding = check(Path(9000, 0, "ping: socktype: SOCK_RAW\nping: socket: Operation not permitted"))
+    assert "ping: socktype: SOCK_RAW" in finding.cause
+
+
+def test_a_missing_netdev_fails_its_own_path_only() -> None:
+    finding = check(FakeHost())
+    assert finding.verdict == "fail" and "no network device of node1" in finding.cause
+
+
+def test_a_ping_that_hangs() -> None:
+    class Hanging(Path):
+        def run(self, *argv: str, check: bool = True, timeout: float = 60.0) -> Done:
+            raise CommandTimeout("ping: still running after 30 s, ended")
+
+    assert check(Hanging(9000, 9000)).verdict == "fail"
