@@ -58,11 +58,13 @@ class Ansible:
         )
         return PlaybookRun(done.returncode, done.stdout + done.stderr, done.stdout)
 
-    def module(self, node: str, name: str, arguments: dict[str, t.Any], *, check: bool = False) -> dict[str, t.Any]:
+    def module(
+        self, node: str, name: str, arguments: dict[str, t.Any], *, check: bool = False, timeout: float = 180
+    ) -> dict[str, t.Any]:
         """Result of one module call on one node."""
         argv = [*self._module_argv(node, name, arguments), "--diff", *(["--check"] if check else [])]
         callback = {"ANSIBLE_LOAD_CALLBACK_PLUGINS": "1", "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json"}
-        run = self._run(argv, 180, **callback)
+        run = self._run(argv, timeout, **callback)
         assert "{" in run.stdout, run.output
         output = json.loads(run.stdout[run.stdout.index("{") :])
         return t.cast("dict[str, t.Any]", output["plays"][0]["tasks"][0]["hosts"][node])

@@ -1,0 +1,279 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""One host's part of ib_write_bw tests, with processes that follow a script."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import typing as t
+from dataclasses import dataclass
+
+import pytest
+from ansible_collections.lossless.roce.plugins.module_utils.errors import PolicyError, RoceError
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.bandwidth import (
+    Options,
+    Outcome,
+    PairTest,
+    run_tests,
+)
+from ansible_collections.lossless.roce.plugins.module_utils.findings import Finding
+from ansible_collections.lossless.roce.plugins.module_utils.host import Done
+from fake_host import FakeHost
+
+SERVER = PairTest("server", "node2", "198.51.100.2", "ens1np0", "198.51.100.1", 0, 18515)
+CLIENT = PairTest("client", "node2", "198.51.100.2", "ens1np0", "198.51.100.1", 0, 18516)
+PORT = "/sys/class/infiniband/mlx5_0/ports/1"
+EXCHANGED = " local address: LID 0000 QPN 0x0012\n remote address: LID 0000 QPN 0x0013\n"
+HEADER = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
+ROW = " 65536      5000             97.10              96.50              0.184059\n"
+REFUSED = "Couldn't connect to 198.51.100.2:18516\n Unable to init the socket connection\n"
+FOREVER = 1e9
+
+
+@dataclass
+class Step:
+    """How one start of ib_write_bw goes: seconds, exit status, what it prints, what it writes as JSON."""
+
+    seconds: float = 1.0
+    rc: int = 0
+    out: str = EXCHANGED + HEADER + ROW
+    err: str = ""
+    file: str = ""
+
+
+class ScriptedProcess:
+    """A process that takes its step's seconds on the host's clock."""
+
+    def __init__(self, host: ScriptedHost, argv: tuple[str, ...], step: Step) -> None:
+        self.host, self.argv, self.step = host, argv, step
+        self.running = True
+
+    def wait(self, timeout: float) -> Done | None:
+        self.host.slept += min(timeout, self.step.seconds)
+        if self.step.seconds > timeout:
+            return None
+        return self._done(self.step.rc)
+
+    def end(self) -> Done:
+        return self._done(-9)
+
+    def _done(self, rc: int) -> Done:
+        self.running = False
+        return Done(self.argv, rc, self.step.out, self.step.err)
+
+
+class ScriptedHost(FakeHost):
+    """A node with one RoCE port; ib_write_bw goes as the script says, and the last step repeats."""
+
+    def __init__(self, *script: Step, json_known: bool = False, qps: str = "[]") -> None:
+        link = {"ifindex": 0, "ifname": "mlx5_0", "port": 1, "state": "ACTIVE", "netdev": "ens1np0"}
+        super().__init__(
+            {
+                f"{PORT}/gids/3": "0000:0000:0000:0000:0000:ffff:c633:6401\n",
+                f"{PORT}/gid_attrs/types/3": "RoCE v2\n",
+                f"{PORT}/gid_attrs/ndevs/3": "ens1np0\n",
+            },
+            {
+                "rdma -j link show": json.dumps([link]),
+                "rdma -j resource show qp": qps,
+                # -h ends with 1 on every version.
+                "ib_write_bw --help": (1, "  --out_json_file=<file>\n" if json_known else "  -a, --all\n", ""),
+            },
+        )
+        self.script = list(script)
+        self.started: list[ScriptedProcess] = []
+
+    def start(self, *argv: str) -> ScriptedProcess:
+        step = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        for word in argv:
+            if word.startswith("--out_json_file="):
+                self.files[word.partition("=")[2]] = step.file
+        self.started.append(ScriptedProcess(self, argv, step))
+        return self.started[-1]
+
+    @contextlib.contextmanager
+    def temporary_directory(self) -> t.Iterator[str]:
+        yield "/tmp/private"
+
+
+def run(
+    host: ScriptedHost, *tests: PairTest, refuse_busy: bool = True, dry_run: bool = False, **options: t.Any
+) -> list[Outcome]:
+    """Outcomes of the tests; no process may be left."""
+    outcomes = run_tests(host, list(tests), Options(**options), refuse_busy=refuse_busy, dry_run=dry_run)  # type: ignore[arg-type]
+    assert not any(process.running for process in host.started)
+    return outcomes
+
+
+def verdict(outcome: Outcome, link_gbps: float | None = 100) -> Finding:
+    """The finding of node1 on its outcome; there must be one."""
+    finding = outcome.finding("node1", link_gbps, 0.9)
+    assert finding is not None
+    return finding
+
+
+def flag(argv: t.Sequence[str], name: str) -> str:
+    """The value behind a flag."""
+    return argv[argv.index(name) + 1]
+
+
+def test_a_good_run_by_text() -> None:
+    host = ScriptedHost(Step())
+    (outcome,) = run(host, CLIENT)
+    finding = verdict(outcome)
+    assert (finding.verdict, finding.port) == ("pass", "ens1np0")
+    assert finding.observed["gbps"] == 96.5 and finding.observed["client"] == "node1"
+    argv = outcome.argv
+    assert (flag(argv, "-d"), flag(argv, "-i"), flag(argv, "-x"), flag(argv, "-p")) == ("mlx5_0", "1", "3", "18516")
+    assert (flag(argv, "-s"), flag(argv, "-n"), flag(argv, "-q")) == ("65536", "5000", "1")
+    assert "--report_gbits" in argv and "-F" in argv and argv[-1] == "198.51.100.2"
+    assert "--out_json" not in host.started[0].argv, "this build does not know it"
+
+
+def test_json_where_the_build_knows_it() -> None:
+    results = {"MsgSize": 65536, "n_iterations": 5000, "BW_peak": 0, "BW_average": 96.5, "MsgRate": 0.184059}
+    text = json.dumps({"test_info": {"Mtu": 4096}, "results": results})
+    host = ScriptedHost(Step(out="", file=text), json_known=True)
+    (outcome,) = run(host, CLIENT)
+    assert "--out_json_file=/tmp/private/result.json" in host.started[0].argv
+    assert host.started[0].argv[-1] == "198.51.100.2", "the host's name stays last"
+    assert verdict(outcome).observed["rdma_mtu"] == 4096
+
+
+def test_half_a_json_file_falls_back_to_the_text() -> None:
+    host = ScriptedHost(Step(file='{"test_info": {'), json_known=True)
+    (outcome,) = run(host, CLIENT)
+    assert verdict(outcome).observed["gbps"] == 96.5
+
+
+def test_no_json_for_a_sweep() -> None:
+    host = ScriptedHost(Step(), json_known=True)
+    (outcome,) = run(host, CLIENT, all_sizes=True)
+    assert "--out_json" not in host.started[0].argv and "-a" in outcome.argv and "-s" not in outcome.argv
+
+
+def test_the_client_retries_until_the_server_listens() -> None:
+    host = ScriptedHost(Step(0.1, 1, "", REFUSED), Step(0.1, 1, "", REFUSED), Step())
+    (outcome,) = run(host, CLIENT)
+    assert len(host.started) == 3 and verdict(outcome).verdict == "pass"
+
+
+def test_a_server_that_never_listens() -> None:
+    host = ScriptedHost(Step(0.1, 1, "", REFUSED))
+    (outcome,) = run(host, CLIENT, time_limit=10)
+    assert 10 <= host.now() < 12
+    finding = verdict(outcome)
+    assert finding.verdict == "fail" and finding.observed["failure"] == "no_server"
+    assert finding.observed["gbps"] is None and "TCP" in finding.cause
+
+
+def test_a_data_path_that_hangs_for_ever() -> None:
+    host = ScriptedHost(Step(FOREVER, out=EXCHANGED + HEADER))
+    (outcome,) = run(host, CLIENT, time_limit=10)
+    assert host.now() == 10
+    finding = verdict(outcome)
+    assert finding.observed["failure"] == "data_path"
+    assert "TCP exchange with node2 worked, and the RoCE data path did not" in finding.cause
+    assert "4791" in finding.remedy
+
+
+def test_a_peer_that_says_nothing_more() -> None:
+    (outcome,) = run(ScriptedHost(Step(FOREVER, out="")), CLIENT, time_limit=10)
+    assert verdict(outcome).observed["failure"] == "no_answer"
+
+
+def test_no_row_and_no_known_text_is_no_pass() -> None:
+    (outcome,) = run(ScriptedHost(Step(out="something new\n")), CLIENT)
+    assert verdict(outcome).verdict == "fail" and verdict(outcome).observed["failure"] == "no_result"
+
+
+def test_a_completion_error_counts_though_the_exit_status_is_0() -> None:
+    error = " Completion with error at client\n Failed status 12: wr_id 0 syndrom 0x81\n"
+    (outcome,) = run(ScriptedHost(Step(err=error)), CLIENT)
+    assert verdict(outcome).observed["failure"] == "data_path"
+
+
+def test_a_server_says_nothing_when_it_served() -> None:
+    (outcome,) = run(ScriptedHost(Step(out=EXCHANGED)), SERVER)
+    assert outcome.failure is None and outcome.finding("node1", 100, 0.9) is None
+    assert outcome.argv[-1] != "198.51.100.2"
+
+
+def test_a_server_that_nobody_calls() -> None:
+    host = ScriptedHost(Step(FOREVER, out="* Waiting for client to connect... *\n"))
+    (outcome,) = run(host, SERVER, time_limit=10)
+    assert host.now() == 20
+    assert verdict(outcome).observed["failure"] == "no_client"
+
+
+def test_a_server_leaves_the_data_path_to_its_client() -> None:
+    (outcome,) = run(ScriptedHost(Step(err=" Failed to exchange data between server and clients\n")), SERVER)
+    assert outcome.as_dict()["failure"] == "peer_gone" and outcome.finding("node1", 100, 0.9) is None
+
+
+def test_a_servers_own_fault_is_its_finding() -> None:
+    (outcome,) = run(ScriptedHost(Step(rc=1, out="", err="Couldn't allocate MR with error=12\n")), SERVER)
+    finding = verdict(outcome)
+    assert finding.observed["failure"] == "memlock" and finding.observed["server"] == "node1"
+
+
+def test_a_failed_test_does_not_end_the_others() -> None:
+    host = ScriptedHost(Step(FOREVER, out=EXCHANGED), Step())
+    first, second = run(host, CLIENT, CLIENT, time_limit=10)
+    assert first.failure is not None and verdict(second).verdict == "pass"
+
+
+def test_a_dry_run_starts_nothing() -> None:
+    host = ScriptedHost(Step())
+    (outcome,) = run(host, CLIENT, dry_run=True, tclass=106)
+    assert host.started == [] and "--tclass=106" in outcome.argv
+
+
+def test_a_missing_port_and_a_missing_gid_are_named() -> None:
+    host = ScriptedHost(Step())
+    absent = PairTest("client", "node2", "198.51.100.2", "ens9", "198.51.100.1", 0, 1)
+    other = PairTest("client", "node2", "198.51.100.2", "ens1np0", "192.0.2.1", 0, 1)
+    first, second = run(host, absent, other)
+    assert verdict(first).observed["failure"] == "wrong_device"
+    assert verdict(second).observed["failure"] == "no_gid"
+    assert host.started == []
+
+
+USER_QP = '[{"ifname":"mlx5_0","lqpn":1,"comm":"ib_core"},{"ifname":"mlx5_0","lqpn":18,"pid":77,"comm":"python3"}]'
+
+
+def test_a_busy_port_is_refused_unless_forced() -> None:
+    host = ScriptedHost(Step(), qps=USER_QP)
+    with pytest.raises(RoceError, match=r"python3 \(pid 77\).*when_busy"):
+        run(host, CLIENT)
+    assert host.started == []
+    (outcome,) = run(host, CLIENT, refuse_busy=False)
+    assert verdict(outcome).verdict == "pass"
+
+
+def test_all_the_flags() -> None:
+    host = ScriptedHost(Step())
+    wanted = {"duration": 5, "bidirectional": True, "tx_depth": 64, "qp_timeout": 10, "rdma_mtu": 2048, "qps": 4}
+    (outcome,) = run(host, CLIENT, use_cm=True, tclass=106, **wanted)
+    argv = outcome.argv
+    assert [flag(argv, name) for name in ("-D", "-t", "-u", "-m", "-q", "-T")] == ["5", "64", "10", "2048", "4", "106"]
+    assert "-b" in argv and "-R" in argv and "-n" not in argv
+    assert not any(word.startswith("--tclass") for word in argv), "rdma_cm takes the TOS"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"duration": 5, "all_sizes": True},
+        {"duration": 60},
+        {"size": 0},
+        {"qps": 0},
+        {"iterations": 0},
+        {"time_limit": 0},
+    ],
+    ids=str,
+)
+def test_options_that_cannot_be(options: dict[str, t.Any]) -> None:
+    with pytest.raises(PolicyError):
+        run(ScriptedHost(Step()), CLIENT, **options)
