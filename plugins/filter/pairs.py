@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import typing as t
 
 from ansible.errors import AnsibleFilterError
@@ -44,18 +45,23 @@ _value:
 """
 
 
-def pairs(ports: t.Any, broken: t.Sequence[t.Mapping[str, t.Any]] = ()) -> dict[str, list[dict[str, t.Any]]]:
-    """Tests by host. Raises AnsibleFilterError for ports without name, rail or address."""
-    try:
-        return pair_tests(ports, broken)
-    except (KeyError, TypeError, AttributeError, ValueError) as exc:
-        raise AnsibleFilterError(
-            f"pairs: {ports!r} … host: [{{name, rail, address}}, …] was expected ({type(exc).__name__}: {exc})"
-        ) from exc
+def _told(function: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
+    """The function, with what is wrong with its input as one clear error."""
+
+    @functools.wraps(function)
+    def checked(*arguments: t.Any) -> t.Any:
+        try:
+            return function(*arguments)
+        except (KeyError, TypeError, AttributeError, ValueError) as exc:
+            raise AnsibleFilterError(
+                f"{function.__name__}: {exc!r} … host: [{{name, rail, address}}, …] with one port on a rail was expected"
+            ) from exc
+
+    return checked
 
 
 class FilterModule:
     """The filters of this file."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        return {"pairs": pairs, "peers": peers_of, "skipped_tests": skipped_tests}
+        return {"pairs": _told(pair_tests), "peers": _told(peers_of), "skipped_tests": _told(skipped_tests)}

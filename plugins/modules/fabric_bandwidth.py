@@ -142,7 +142,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 results:
-  description: Each test with its role, peer, command, Gb/s as measured, kind of failure and what was printed.
+  description: Each test with its role, peer, command, Gb/s as measured, all rows, kind of failure and what was printed.
   returned: success
   type: list
   elements: dict

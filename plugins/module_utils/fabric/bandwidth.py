@@ -5,16 +5,17 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from ..errors import ParseError, PolicyError, RoceError
+from ..errors import ParseError, PolicyError, RoceError, ToolMissing
 from ..findings import Finding
 from ..gids import read_gids
 from ..guards import busy_ports
+from ..host import PACKAGES
 from ..parsers.gids import choose
 from ..parsers.perftest import Failure, Measurement, addresses_exchanged, classify, parse_json, parse_text
 from ..ports import Port, find_ports
-from .verdict import failed, judge
+from .verdict import JUDGED_SIZE, failed, judge
 
 if t.TYPE_CHECKING:
     from ..host import Done, Host
@@ -93,7 +94,7 @@ class Outcome:
 
     def as_dict(self) -> dict[str, t.Any]:
         """The outcome as plain JSON."""
-        row = self.measurement.best() if self.measurement else None
+        row = self.measurement.best(JUDGED_SIZE) if self.measurement else None
         return {
             "role": self.test.role,
             "peer": self.test.peer,
@@ -101,6 +102,7 @@ class Outcome:
             "rail": self.test.rail,
             "command": self.argv,
             "gbps": row.average_gbps if row else None,
+            "rows": [asdict(row) for row in self.measurement.rows] if self.measurement else [],
             "failure": self.failure.kind if self.failure else "",
             "output": self.output[-4000:],
         }
@@ -163,7 +165,8 @@ def _measure(host: Host, outcome: Outcome, options: Options) -> None:
                 break
             host.sleep(_RETRY_S)
         outcome.measurement = _result(outcome.output, host.read_optional(file) if extra else None, options)
-    if outcome.failure is None and not outcome.measurement.rows:
+    # Rows before the end say nothing for the run: it hung at the next size, or the other end failed.
+    if outcome.failure is None and (timed_out or done.rc or not outcome.measurement.rows):
         outcome.failure = _no_result(outcome, options, timed_out)
 
 
@@ -180,7 +183,7 @@ def _result(output: str, json_text: str | None, options: Options) -> Measurement
             return parse_json(json_text, bidirectional=options.bidirectional)
         except ParseError:
             pass  # a run that was ended leaves half a file: the text says what there is
-    return parse_text(output)
+    return parse_text(output, bidirectional=options.bidirectional)
 
 
 def _run(host: Host, argv: list[str], limit: float) -> tuple[Done, bool]:
@@ -197,6 +200,14 @@ def _run(host: Host, argv: list[str], limit: float) -> tuple[Done, bool]:
 
 def _no_result(outcome: Outcome, options: Options, timed_out: bool) -> Failure:
     peer, limit = outcome.test.peer, f"{options.time_limit:g} s"
+    rows = outcome.measurement.rows if outcome.measurement else []
+    if timed_out and rows:
+        return Failure(
+            "not_done",
+            f"ended after {limit}",
+            f"not done within {limit}: the last of {len(rows)} results is for messages of {rows[-1].size} bytes",
+            "ask for fewer iterations or a longer time_limit; if the run stood still, test that size alone",
+        )
     if timed_out and addresses_exchanged(outcome.output):
         return Failure(
             "data_path",
@@ -213,7 +224,7 @@ def _no_result(outcome: Outcome, options: Options, timed_out: bool) -> Failure:
             f"look at ib_write_bw on {peer}, and at what else listens on port {outcome.test.tcp_port}",
         )
     return Failure(
-        "no_result", outcome.output.strip()[-200:], "ib_write_bw ended and printed no result", "run it by hand"
+        "no_result", outcome.output.strip()[-200:], "ib_write_bw failed or printed no result", "run it by hand"
     )
 
 
@@ -249,10 +260,13 @@ def run_tests(
 ) -> list[Outcome]:
     """Run this host's tests in order; in a dry run only plan them.
 
-    Raises PolicyError for options that contradict themselves, RoceError when a job uses one of the ports.
+    Raises PolicyError for options that contradict themselves, ToolMissing, RoceError when a job uses one of the ports.
     """
     options.check()
     ports = find_ports(host)
+    # The server's end is started by stdbuf, which hides that the program is not there.
+    if not dry_run and host.which("ib_write_bw") is None:
+        raise ToolMissing("ib_write_bw", PACKAGES["ib_write_bw"])
     if refuse_busy and not dry_run:
         _refuse_busy(host, [port for port in ports if any(test.netdev == port.netdev for test in tests)])
     outcomes = []

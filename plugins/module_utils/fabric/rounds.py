@@ -27,9 +27,9 @@ Ports = t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]]
 
 
 def pair_tests(ports: Ports, broken: t.Iterable[t.Mapping[str, t.Any]] = ()) -> dict[str, list[dict[str, t.Any]]]:
-    r"""Each host's tests in order, from host -> [{name, rail, address}]: all pairs, rails and both directions.
+    """Each host's tests in order, from host -> [{name, rail, address}]: all pairs, rails and both directions.
 
-    \`\`broken\`\` are findings on paths: a pair with a failed one is left out on that rail.
+    ``broken`` are findings on paths: a pair with a failed one is left out on that rail.
     """
     hosts = sorted(ports)
     by_rail = _by_rail(ports)
@@ -69,7 +69,11 @@ def _test(
 
 
 def _by_rail(ports: Ports) -> dict[str, dict[int, t.Mapping[str, t.Any]]]:
-    return {host: {int(port["rail"]): port for port in own} for host, own in ports.items()}
+    by_rail = {host: {int(port["rail"]): port for port in own} for host, own in ports.items()}
+    for host, own in ports.items():
+        if len(by_rail[host]) != len(own):
+            raise ValueError(f"{host} has two ports on one rail")
+    return by_rail
 
 
 def _failed_paths(findings: t.Iterable[t.Mapping[str, t.Any]]) -> list[t.Mapping[str, t.Any]]:

@@ -10,7 +10,7 @@ import typing as t
 from dataclasses import dataclass
 
 import pytest
-from ansible_collections.lossless.roce.plugins.module_utils.errors import PolicyError, RoceError
+from ansible_collections.lossless.roce.plugins.module_utils.errors import PolicyError, RoceError, ToolMissing
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.bandwidth import (
     Options,
     Outcome,
@@ -176,6 +176,36 @@ def test_a_data_path_that_hangs_for_ever() -> None:
     assert finding.observed["failure"] == "data_path"
     assert "TCP exchange with node2 worked, and the RoCE data path did not" in finding.cause
     assert "4791" in finding.remedy
+
+
+SWEEP = HEADER + " 65536      40  0.100000  0.099952  0.000190\n"
+
+
+def test_a_sweep_that_was_ended_is_no_pass_by_its_first_rows() -> None:
+    (outcome,) = run(ScriptedHost(Step(FOREVER, out=EXCHANGED + SWEEP)), CLIENT, all_sizes=True, time_limit=10)
+    finding = verdict(outcome, 0.1)
+    assert finding.verdict == "fail" and "65536 bytes" in finding.cause
+    assert finding.observed["failure"] == "not_done" and "4791" not in finding.remedy
+
+
+def test_a_row_and_a_failed_exit_status_are_no_pass() -> None:
+    (outcome,) = run(ScriptedHost(Step(rc=1)), CLIENT)
+    assert verdict(outcome).verdict == "fail"
+
+
+def test_a_missing_program_is_named_on_a_server_too() -> None:
+    host = ScriptedHost(Step(rc=127, out="", err="stdbuf: failed to run command 'ib_write_bw'\n"))
+    host.missing_tools = {"ib_write_bw"}
+    with pytest.raises(ToolMissing, match="perftest"):
+        run(host, SERVER)
+    assert run(host, SERVER, dry_run=True)[0].argv, "it may be brought by what check mode did not do"
+
+
+def test_the_result_holds_every_row_and_the_figure_that_is_judged() -> None:
+    small = " 1024  40  0.110000  0.110000  0.000190\n"
+    (outcome,) = run(ScriptedHost(Step(out=EXCHANGED + HEADER + small + SWEEP[len(HEADER) :])), CLIENT, all_sizes=True)
+    result = outcome.as_dict()
+    assert result["gbps"] == 0.099952 and [row["size"] for row in result["rows"]] == [1024, 65536]
 
 
 def test_a_peer_that_says_nothing_more() -> None:

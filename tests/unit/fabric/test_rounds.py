@@ -98,6 +98,13 @@ def test_peers_with_the_mtu_that_they_run() -> None:
     assert peers_of("stranger", nodes(2), {}) == []
 
 
+def test_two_ports_on_one_rail_are_refused() -> None:
+    ports = nodes(2)
+    ports["n0"].append({**ports["n0"][0], "name": "eth9"})
+    with pytest.raises(AnsibleFilterError, match="n0 has two ports on one rail"):
+        pairs(ports)
+
+
 @pytest.mark.parametrize("ports", [None, [], {"a": [{}], "b": [{}]}, {"a": [1]}, {"a": [{"rail": "x"}]}])
 def test_ports_of_another_form_are_refused(ports: t.Any) -> None:
     with pytest.raises(AnsibleFilterError, match="was expected"):
