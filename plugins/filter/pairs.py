@@ -53,9 +53,8 @@ def _told(function: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
         try:
             return function(*arguments)
         except (KeyError, TypeError, AttributeError, ValueError) as exc:
-            raise AnsibleFilterError(
-                f"{function.__name__}: {exc!r} … host: [{{name, rail, address}}, …] with one port on a rail was expected"
-            ) from exc
+            expected = "host: [{name, rail, address}, …] with one port on a rail"
+            raise AnsibleFilterError(f"{function.__name__}: {exc!r} … {expected} was expected") from exc
 
     return checked
 

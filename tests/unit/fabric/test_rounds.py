@@ -8,10 +8,12 @@ import typing as t
 
 import pytest
 from ansible.errors import AnsibleFilterError
-from ansible_collections.lossless.roce.plugins.filter.pairs import pairs
+from ansible_collections.lossless.roce.plugins.filter.pairs import FilterModule
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.rounds import peers_of, rounds, skipped_tests
 from hypothesis import given
 from hypothesis import strategies as st
+
+pairs = FilterModule().filters()["pairs"]
 
 
 def nodes(count: int, rails: int = 1) -> dict[str, list[dict[str, t.Any]]]:
