@@ -18,6 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 LABCTL = (sys.executable, str(ROOT / "tests" / "lab" / "labctl.py"))
 LAB = "demo"
+INVENTORY = ROOT / "build" / "lab" / LAB / "inventory"
 REPORT = ROOT / "build" / "report"
 STARTED = time.monotonic()
 
@@ -43,7 +44,7 @@ def playbook(name: str, *words: str, expect_failure: bool = False) -> dict[str, 
     argv = [
         str(Path(sys.executable).parent / "ansible-playbook"),
         "-i",
-        str(ROOT / "inventories" / "lab"),
+        str(INVENTORY),
         f"lossless.roce.{name}",
         "-e",
         f"roce_report_path={REPORT}",
