@@ -330,7 +330,7 @@ def test_import_in_python_3_9() -> None:
 # Name and domain apart, so that this file does not hold what it looks for.
 REGISTRIES = [
     ("pypi", "org"),
-    ("".join(("python", "hosted")), "org"),
+    ("pythonhosted", "org"),
     ("galaxy.ansible", "com"),
     ("npmjs", "org"),
     ("deb.debian", "org"),
