@@ -268,7 +268,7 @@ def run_tests(
     if not dry_run and host.which("ib_write_bw") is None:
         raise ToolMissing("ib_write_bw", PACKAGES["ib_write_bw"])
     if refuse_busy and not dry_run:
-        _refuse_busy(host, [port for port in ports if any(test.netdev == port.netdev for test in tests)])
+        _refuse_busy(host, [port for port in ports if any(test.netdev in (port.netdev, port.ibdev) for test in tests)])
     outcomes = []
     for test in tests:
         outcome = plan_test(host, ports, test, options)
