@@ -146,15 +146,16 @@ def _managed(settings: t.Sequence[Setting], run: PortRun) -> list[Setting]:
 def _read_back(settings: t.Sequence[Setting], host: Host, run: PortRun) -> None:
     """Read the whole port until every setting is as planned. Raises HostError naming both values."""
     expected = planned_state(run.before, run.changes)
+    managed = _managed(settings, run)
     differing = ""
     for look in range(_READ_BACK_LOOKS):
         if look:
             host.sleep(_PAUSE_S)
-        actual, unreadable = read_state(_managed(settings, run), host, run.port)
+        actual, unreadable = read_state(managed, host, run.port)
         if unreadable:
             differing = "; ".join(unreadable.values())
             continue
-        wrong = [s for s in _managed(settings, run) if not s.equal(expected[s.name], actual[s.name])]
+        wrong = [s for s in managed if not s.equal(expected[s.name], actual[s.name])]
         if not wrong:
             run.after = actual
             return
@@ -228,12 +229,15 @@ class SignsOfLife:
 
 def signs_of_life(host: Host, port: Port) -> SignsOfLife:
     """Carrier of the netdev and the GIDs of the RDMA port (they follow the netdev's addresses)."""
-    netdev = f"/sys/class/net/{port.netdev}"
     return SignsOfLife(
-        carrier=(host.read_optional(f"{netdev}/carrier") or "").strip() == "1",
-        carrier_changes=(host.read_optional(f"{netdev}/carrier_changes") or "").strip(),
+        carrier=(host.read_optional(f"/sys/class/net/{port.netdev}/carrier") or "").strip() == "1",
+        carrier_changes=_carrier_changes(host, port),
         gids=frozenset(entry.gid for entry in read_gids(host, port.ibdev, port.ibport)),
     )
+
+
+def _carrier_changes(host: Host, port: Port) -> str:
+    return (host.read_optional(f"/sys/class/net/{port.netdev}/carrier_changes") or "").strip()
 
 
 def _wait_for_link(host: Host, run: PortRun, before: SignsOfLife) -> None:
@@ -257,5 +261,5 @@ def _wait_for_link(host: Host, run: PortRun, before: SignsOfLife) -> None:
 def _wait_for_bounce(host: Host, port: Port, before: SignsOfLife) -> None:
     """Firmware drops the link a moment after the command returned: look again only once it has."""
     deadline = host.now() + _BOUNCE_LIMIT_S
-    while signs_of_life(host, port).carrier_changes == before.carrier_changes and host.now() < deadline:
+    while _carrier_changes(host, port) == before.carrier_changes and host.now() < deadline:
         host.sleep(_PAUSE_S)

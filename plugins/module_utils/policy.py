@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields
 
 from .errors import PolicyError
 from .settings.base import Value
+from .settings.cma import MODES
 from .settings.mqprio import ABSENT, mqprio_value
 from .settings.registry import NAMES
 
@@ -21,7 +22,6 @@ PRIOS = 8
 RDMA_MTUS = (256, 512, 1024, 2048, 4096)
 # include/rdma/ib_addr.h: GRH 40 + UDP 8 + BTH 12 + XRC 4 + AtomicETH 28 + ICRC 4 bytes.
 RDMA_HEADERS = 96
-ROCE_MODES = ("IB/RoCE v1", "RoCE v2")
 T = t.TypeVar("T")
 _ALLOWED = {
     "prios": "a list of priorities 0 to 7",
@@ -82,10 +82,6 @@ class Policy:
             for prio in class_.prios:
                 prio_tc[prio] = class_.tc
         return {"tsa": tsa, "bw": bw, "prio_tc": prio_tc}
-
-    def mqprio_value(self) -> Value | None:
-        """The root qdisc asked for; None when the policy leaves it alone."""
-        return self.mqprio
 
     def nccl(self) -> dict[str, str]:
         """NCCL variables that follow from the policy alone."""
@@ -315,7 +311,7 @@ def _read(reader: _Reader) -> Policy:
         cnp_dscp=reader.take("cnp_dscp", 48, dscp, "0 to 63"),
         pfc=reader.take("pfc", (data_prio,), _prios, _ALLOWED["prios"]),
         ets=reader.take("ets", default_ets(data_prio, cnp_prio), _ets, _ALLOWED["ets"]),
-        roce_mode=reader.take("roce_mode", "RoCE v2", _choice(*ROCE_MODES), "'RoCE v2' or 'IB/RoCE v1'"),
+        roce_mode=reader.take("roce_mode", "RoCE v2", _choice(*MODES), "'RoCE v2' or 'IB/RoCE v1'"),
         tos=tos,
         mqprio=reader.take("mqprio", None, _mqprio, _ALLOWED["mqprio"]),
         unmanaged=reader.take("unmanaged", (), _names, f"a list of {', '.join(NAMES)}"),

@@ -50,16 +50,6 @@ def parse_combined_channels(text: str) -> int:
     return int(line.group(1))
 
 
-def parse_driver(text: str) -> dict[str, str]:
-    """``{"driver": …, "firmware": …, "bus": …}`` of ``ethtool -i``; empty where a line is absent."""
-    lines = dict(line.partition(": ")[::2] for line in text.splitlines())
-    return {
-        "driver": lines.get("driver", "").strip(),
-        "firmware": lines.get("firmware-version", "").strip(),
-        "bus": lines.get("bus-info", "").strip(),
-    }
-
-
 def _only_object(text: str) -> dict[str, t.Any]:
     try:
         data = json.loads(text)

@@ -86,7 +86,7 @@ class Mqprio(Setting):
         return f"tc -j qdisc show dev {port.netdev}"
 
     def wanted(self, policy: Policy) -> Value | None:
-        return policy.mqprio_value()
+        return policy.mqprio
 
     def equal(self, wanted: Value, actual: Value) -> bool:
         if wanted["kind"] != "mqprio" or actual["kind"] != "mqprio":

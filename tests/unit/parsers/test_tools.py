@@ -128,7 +128,6 @@ PARSERS = [
     dcb.parse_dcbx,
     ethtool.parse_pause,
     ethtool.parse_combined_channels,
-    ethtool.parse_driver,
     tc.parse_root_qdisc,
     rdma.parse_links,
     rdma.parse_user_qps,
