@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
 def _add_up(up: argparse.ArgumentParser) -> None:
     usual = Shape()
     up.add_argument("--nodes", type=int, default=usual.nodes, help="1 to 4")
-    up.add_argument("--rails", type=int, default=usual.rails, help="ports of each node, 1 to 4")
+    up.add_argument("--rails", type=int, default=usual.rails, help="ports of each node, 1 to 8")
     up.add_argument("--memory", type=int, default=usual.memory, metavar="MIB", help="of each node")
     up.add_argument("--rate", type=float, default=usual.mbits, metavar="MBITS", help="rate of every link in Mb/s")
     up.add_argument(

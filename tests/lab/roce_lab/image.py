@@ -27,7 +27,7 @@ from .state import LAB_FOLDER, locked
 SUITE = "trixie"
 IMAGE_SIZE = "6G"  # sparse
 BUILD_DISK_MIB = 3000
-KEEP = 2  # images and bases that survive a newer one
+KEEP = 4  # images and bases that survive a newer one
 MODULE_SOURCES = LAB_FOLDER / "mlx5sim"
 IMAGE_FILES = LAB_FOLDER / "image"  # rootfs/ goes into the nodes, initrd/ boots them
 ROOTFS = IMAGE_FILES / "rootfs"
@@ -47,6 +47,11 @@ BASE_PACKAGES = (
     "iputils-ping",
     "procps",
     "perl",
+    # Container engines, which servers mostly have already: their services are off (rootfs, system-preset).
+    "docker.io",
+    "docker-cli",
+    "podman",
+    "iptables",
 )
 # What the collection installs, from a repository in the image: nodes reach no network.
 REPOSITORY_PACKAGES = (
@@ -61,7 +66,12 @@ REPOSITORY_PACKAGES = (
     "nftables",
     "mstflint",
     "lldpad",
+    "lldpd",
     "numactl",
+    "docker-registry",
+    "firewalld",
+    "ufw",
+    "tcpdump",
 )
 TOOL_PACKAGES = (
     "linux-headers-amd64",
@@ -435,8 +445,18 @@ def _write_system_files(root: Path) -> None:
     for unit in MASKED_UNITS:
         (units / unit).unlink(missing_ok=True)
         (units / unit).symlink_to("/dev/null")
+    _disable_units(root)
     wants = units / "multi-user.target.wants"
     (wants / "lab-hardware.service").symlink_to("/etc/systemd/system/lab-hardware.service")
+
+
+def _disable_units(root: Path) -> None:
+    """Take back what the packages enabled and the lab's preset disables: a first boot only ever enables."""
+    preset = (ROOTFS / "etc/systemd/system-preset/00-lab.preset").read_text()
+    units = [line.split()[1] for line in preset.splitlines() if line.startswith("disable ")]
+    for wants in (root / "etc/systemd/system").glob("*.wants"):
+        for unit in units:
+            (wants / unit).unlink(missing_ok=True)
 
 
 def _hosts() -> str:

@@ -18,7 +18,7 @@ from .progress import Progress
 
 LAB_FOLDER = Path(__file__).resolve().parent.parent  # tests/lab
 REPOSITORY = LAB_FOLDER.parent.parent
-MAX_NODES, MAX_RAILS = 4, 4
+MAX_NODES, MAX_RAILS = 4, 8
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,19}")
 
 

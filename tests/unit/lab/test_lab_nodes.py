@@ -109,7 +109,7 @@ def test_addresses() -> None:
         {"nodes": 0},
         {"nodes": 5},
         {"rails": 0},
-        {"rails": 5},
+        {"rails": 9},
         {"memory": 64},
         {"flavour": "doca"},
         {"mbits": 0},
