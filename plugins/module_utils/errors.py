@@ -38,5 +38,9 @@ class Unreadable(RoceError):
     """A setting of a port cannot be read (driver without the feature, module not loaded)."""
 
 
+class NotApplicable(RoceError):
+    """This kind of port, driver or firmware has no such setting: the policy leaves it out, and says why."""
+
+
 class ParseError(RoceError):
     """A tool printed something that its parser does not understand."""

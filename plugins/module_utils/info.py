@@ -8,7 +8,7 @@ import re
 import typing as t
 
 from .gids import read_gids
-from .plan import read_state
+from .plan import Reading, read_state
 from .policy import rdma_mtu
 from .ports import Port, find_ports
 from .settings.registry import SETTINGS
@@ -36,7 +36,7 @@ def gather(host: Host) -> dict[str, t.Any]:
 def _port(host: Host, port: Port) -> dict[str, t.Any]:
     netdev = f"/sys/class/net/{port.netdev}"
     mtu = _number(_text(host, f"{netdev}/mtu")) if port.netdev else None
-    settings, unknown = read_state(SETTINGS, host, port) if port.netdev else ({}, {})
+    found = read_state(SETTINGS, host, port) if port.netdev else Reading()
     return {
         **port.as_dict(),
         "carrier": _text(host, f"{netdev}/carrier") == "1",
@@ -45,8 +45,9 @@ def _port(host: Host, port: Port) -> dict[str, t.Any]:
         "rdma_mtu": rdma_mtu(mtu) if mtu else None,
         "firmware": _text(host, f"/sys/class/infiniband/{port.ibdev}/fw_ver"),
         "gids": [gid.as_dict() for gid in read_gids(host, port.ibdev, port.ibport)],
-        "settings": {s.name: s.shown(settings[s.name]) for s in SETTINGS if s.name in settings},
-        "unknown": unknown,
+        "settings": {s.name: s.shown(found.state[s.name]) for s in SETTINGS if s.name in found.state},
+        "unknown": found.unreadable,
+        "skipped": found.skipped,
         "counters": _counters(host, port),
     }
 

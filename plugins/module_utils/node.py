@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from .checks.dcb_masters import check_lldpad
 from .errors import RoceError
-from .findings import FAIL, PASS, UNKNOWN, Finding
+from .findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from .guards import busy_ports, management_netdevs
 from .plan import PortRun, apply_run, plan_run
 from .ports import find_ports, select_ports
@@ -24,9 +24,14 @@ if t.TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """How a run goes: dry_run plans only; when_busy is refuse or force; allow_management names netdevs."""
+    """How a run goes.
+
+    dry_run plans only; when_busy is refuse or force; allow_management names netdevs; strict takes a
+    setting that a port does not have for an error, since somebody asked for just that one.
+    """
 
     dry_run: bool = False
+    strict: bool = False
     when_busy: str = "refuse"
     allow_management: tuple[str, ...] = ()
 
@@ -57,6 +62,7 @@ class Result:
             "commands": [op.shown() for run in self.runs for change in run.effective() for op in change.operations],
             "ports": {run.port.netdev: self._shown(run.after) for run in self.runs},
             "unknown": {run.port.netdev: run.unreadable for run in self.runs if run.unreadable},
+            "skipped": {run.port.netdev: run.skipped for run in self.runs if run.skipped},
             "failed_ports": self.failed(),
             "findings": [finding.as_dict() for finding in self._all_findings()],
         }
@@ -101,6 +107,8 @@ class Result:
             setting = self._setting(name)
             if name in run.unreadable:
                 yield _unknown(setting, run, wanted)
+            elif name in run.skipped:
+                yield _skipped(setting, run, wanted)
             else:
                 yield _verdict(setting, run, wanted)
 
@@ -120,6 +128,9 @@ def converge(host: Host, names: list[str], settings: t.Sequence[Setting], wanted
 def _converge(host: Host, names: list[str], settings: t.Sequence[Setting], wanted: State, options: Options) -> Result:
     ports, missing = select_ports(find_ports(host), names)
     runs = [plan_run(settings, host, port, wanted) for port in ports]
+    if options.strict:
+        for run in runs:
+            run.unreadable.update(run.skipped)
     _guard(host, [run for run in runs if run.changes], options)
     if not options.dry_run:
         for run in runs:
@@ -207,5 +218,16 @@ def _unknown(setting: Setting, run: PortRun, wanted: Value) -> Finding:
         evidence=setting.evidence(run.port),
         cause=run.unreadable[setting.name],
         remedy="apply the role baseline if a tool or module is missing",
+        port=run.port.netdev,
+    )
+
+
+def _skipped(setting: Setting, run: PortRun, wanted: Value) -> Finding:
+    return Finding(
+        check=setting.name,
+        verdict=SKIPPED,
+        expected=setting.shown(wanted),
+        evidence=setting.evidence(run.port),
+        cause=run.skipped[setting.name],
         port=run.port.netdev,
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
-from .errors import HostError, PolicyError, RoceError, ToolMissing, Unreadable
+from .errors import HostError, NotApplicable, PolicyError, RoceError, ToolMissing, Unreadable
 from .gids import read_gids
 from .settings.base import Change, Setting, State, Value
 
@@ -74,6 +74,7 @@ class PortRun:
     after: State = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)  # setting -> reason
+    skipped: dict[str, str] = field(default_factory=dict)  # setting that this port does not have -> reason
     planned_only: bool = True
     error: str = ""
     tried: list[Change] = field(default_factory=list)
@@ -95,26 +96,37 @@ class PortRun:
         }
 
 
-def read_state(settings: t.Sequence[Setting], host: Host, port: Port) -> tuple[State, dict[str, str]]:
-    """Running values by setting, and the reason for each one that can't be read."""
-    state: State = {}
-    unreadable: dict[str, str] = {}
+@dataclass(frozen=True)
+class Reading:
+    """What a port runs, and the reason for each setting that says nothing."""
+
+    state: State = field(default_factory=dict)
+    unreadable: dict[str, str] = field(default_factory=dict)  # setting -> reason
+    skipped: dict[str, str] = field(default_factory=dict)  # setting that this port does not have -> reason
+
+
+def read_state(settings: t.Sequence[Setting], host: Host, port: Port) -> Reading:
+    """Running values by setting."""
+    reading = Reading()
     for setting in settings:
         try:
-            state[setting.name] = setting.read(host, port)
+            reading.state[setting.name] = setting.read(host, port)
+        except NotApplicable as exc:
+            reading.skipped[setting.name] = str(exc)
         except (Unreadable, ToolMissing) as exc:
-            unreadable[setting.name] = str(exc)
+            reading.unreadable[setting.name] = str(exc)
         except RoceError as exc:
-            unreadable[setting.name] = f"{port.netdev}: {setting.name}: {exc}"
-    return state, unreadable
+            reading.unreadable[setting.name] = f"{port.netdev}: {setting.name}: {exc}"
+    return reading
 
 
 def plan_run(settings: t.Sequence[Setting], host: Host, port: Port, wanted: State) -> PortRun:
     """Read a port and plan its changes. Raises PolicyError; what can't be read is noted."""
     managed = [setting for setting in settings if setting.name in wanted]
-    before, unreadable = read_state(managed, host, port)
-    changes = plan_port(managed, port, wanted, before)
-    return PortRun(port, wanted, before, planned_state(before, changes), changes, unreadable)
+    found = read_state(managed, host, port)
+    changes = plan_port(managed, port, wanted, found.state)
+    after = planned_state(found.state, changes)
+    return PortRun(port, wanted, found.state, after, changes, found.unreadable, found.skipped)
 
 
 def apply_run(settings: t.Sequence[Setting], host: Host, run: PortRun) -> None:
@@ -151,15 +163,16 @@ def _read_back(settings: t.Sequence[Setting], host: Host, run: PortRun) -> None:
     for look in range(_READ_BACK_LOOKS):
         if look:
             host.sleep(_PAUSE_S)
-        actual, unreadable = read_state(managed, host, run.port)
-        if unreadable:
-            differing = "; ".join(unreadable.values())
+        found = read_state(managed, host, run.port)
+        silent = {**found.unreadable, **found.skipped}
+        if silent:
+            differing = "; ".join(silent.values())
             continue
-        wrong = [s for s in managed if not s.equal(expected[s.name], actual[s.name])]
+        wrong = [s for s in managed if not s.equal(expected[s.name], found.state[s.name])]
         if not wrong:
-            run.after = actual
+            run.after = found.state
             return
-        differing = "; ".join(_difference(s, run.port, expected[s.name], actual[s.name]) for s in wrong)
+        differing = "; ".join(_difference(s, run.port, expected[s.name], found.state[s.name]) for s in wrong)
     raise HostError(differing)
 
 
@@ -172,7 +185,7 @@ def _difference(setting: Setting, port: Port, expected: Value, actual: Value) ->
 def _roll_back(settings: t.Sequence[Setting], host: Host, run: PortRun, signs: SignsOfLife) -> None:
     """Bring the port back to its former state as far as it goes, and note what differs still."""
     managed = _managed(settings, run)
-    actual, _unreadable = read_state(managed, host, run.port)
+    actual = read_state(managed, host, run.port).state
     for change in _undo_plan(managed, run, actual):
         for operation in change.operations:
             try:
@@ -184,7 +197,7 @@ def _roll_back(settings: t.Sequence[Setting], host: Host, run: PortRun, signs: S
         _wait_for_link(host, run, signs)
     except HostError as exc:
         run.error += f"; after rolling back: {exc}"
-    run.after, _unreadable = read_state(managed, host, run.port)
+    run.after = read_state(managed, host, run.port).state
     run.left_over = {
         s.name: {"was": run.before[s.name], "is": run.after.get(s.name, {})}
         for s in managed

@@ -22,13 +22,19 @@ PORT_OPTIONS: dict[str, t.Any] = {
 }
 
 
-def run_port_module(module: t.Any, wanted: t.Callable[[dict[str, t.Any]], State], **extra: t.Any) -> None:
-    """Bring the ports to what ``wanted`` makes of the module's parameters, and exit with ``extra`` results."""
+def run_port_module(
+    module: t.Any, wanted: t.Callable[[dict[str, t.Any]], State], strict: bool = True, **extra: t.Any
+) -> None:
+    """Bring the ports to what ``wanted`` makes of the module's parameters, and exit with ``extra`` results.
+
+    strict: a setting that a port does not have is an error (see Options).
+    """
     params = module.params
     try:
         state = wanted(params)
         options = Options(
             dry_run=module.check_mode,
+            strict=strict,
             when_busy=params["when_busy"],
             allow_management=tuple(params["allow_management"]),
         )

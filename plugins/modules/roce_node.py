@@ -77,6 +77,10 @@ unknown:
   description: Settings that could not be read, with the reason, by port.
   returned: always
   type: dict
+skipped:
+  description: Settings that a port does not have, with the reason, by port.
+  returned: always
+  type: dict
 findings:
   description: A verdict on each port and setting. In check mode on the running value, else on the value after the run.
   returned: always
@@ -106,7 +110,7 @@ def main() -> None:
         module.fail_json(msg=str(exc))
     for warning in policy.warnings:
         module.warn(f"roce_policy: {warning}")
-    run_port_module(module, lambda _params: policy_state(policy), derived=policy.derived())
+    run_port_module(module, lambda _params: policy_state(policy), strict=False, derived=policy.derived())
 
 
 if __name__ == "__main__":
