@@ -8,7 +8,14 @@ import functools
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.lossless.roce.plugins.module_utils.fabric.rounds import pair_tests, peers_of, skipped_tests
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.rounds import (
+    absent_host,
+    fabric_ports,
+    lonely_rails,
+    pair_tests,
+    peers_of,
+    skipped_tests,
+)
 
 DOCUMENTATION = r"""
 name: pairs
@@ -54,7 +61,8 @@ def _told(function: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
             return function(*arguments)
         except (KeyError, TypeError, AttributeError, ValueError) as exc:
             expected = "host: [{name, rail, address}, …] with one port on a rail"
-            raise AnsibleFilterError(f"{function.__name__}: {exc!r} … {expected} was expected") from exc
+            what = str(exc) if isinstance(exc, ValueError) else repr(exc)
+            raise AnsibleFilterError(f"roce_ports: {what} … {expected} was expected") from exc
 
     return checked
 
@@ -63,4 +71,12 @@ class FilterModule:
     """The filters of this file."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        return {"pairs": _told(pair_tests), "peers": _told(peers_of), "skipped_tests": _told(skipped_tests)}
+        functions: dict[str, t.Callable[..., t.Any]] = {
+            "pairs": pair_tests,
+            "peers": peers_of,
+            "skipped_tests": skipped_tests,
+            "fabric_ports": fabric_ports,
+            "lonely_rails": lonely_rails,
+            "absent_host": absent_host,
+        }
+        return {name: _told(function) for name, function in functions.items()}
