@@ -1,6 +1,6 @@
 # Copyright (c) 2026, lossless.roce contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Filter: who tests with whom, and in which order."""
+"""Filters around the tests between hosts: which ports take part, whom they reach, what was not tested."""
 
 from __future__ import annotations
 
@@ -8,47 +8,44 @@ import functools
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.lossless.roce.plugins.module_utils.fabric.rounds import (
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.coverage import (
     absent_host,
+    broken_pairs,
     fabric_ports,
     lonely_rails,
-    pair_tests,
     peers_of,
     skipped_tests,
 )
 
 DOCUMENTATION = r"""
-name: pairs
-short_description: Each host's part of the tests between pairs of hosts
+name: fabric_ports
+short_description: The ports of a host as the other hosts need to know them
 version_added: 0.1.0
 description:
-  - Every pair of hosts on every rail that both have, in both directions, in rounds in which no host stands twice.
-  - Both ends of a test get the same TCP port and opposite roles, so that each host can run its list by itself.
-positional: broken
+  - Takes what M(lossless.roce.roce_info) found out on the declared ports, and refuses a port without rail or address,
+    and two ports on one rail, by name.
+positional: []
 options:
-  broken:
-    description: Findings of M(lossless.roce.path_mtu). Pairs with a failed path are left out on that rail.
+  _input:
+    description: RV(lossless.roce.roce_info#module:declared).
     type: list
     elements: dict
-    default: []
-  _input:
-    description: Ports of each host, as in C(roce_ports), by the name of the host.
-    type: dict
     required: true
 author:
   - lossless.roce contributors (!UNKNOWN)
 """
 
 EXAMPLES = r"""
-- name: What this host has to do
-  ansible.builtin.debug:
-    msg: "{{ ({'a': a_ports, 'b': b_ports} | lossless.roce.pairs)[inventory_hostname] }}"
+- name: What the peers need to know
+  ansible.builtin.set_fact:
+    own_ports: "{{ info.declared | lossless.roce.fabric_ports }}"
 """
 
 RETURN = r"""
 _value:
-  description: The ordered tests of each host.
-  type: dict
+  description: Ports as {name, rail, address, mtu}, by rail. The name is that of the netdev.
+  type: list
+  elements: dict
 """
 
 
@@ -72,8 +69,8 @@ class FilterModule:
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         functions: dict[str, t.Callable[..., t.Any]] = {
-            "pairs": pair_tests,
             "peers": peers_of,
+            "broken_pairs": broken_pairs,
             "skipped_tests": skipped_tests,
             "fabric_ports": fabric_ports,
             "lonely_rails": lonely_rails,
