@@ -8,6 +8,8 @@ import functools
 import typing as t
 
 from ansible.errors import AnsibleFilterError
+from ansible_collections.lossless.roce.plugins.module_utils.fabric import analysis
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.bandwidth import TOOLS
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.coverage import (
     absent_host,
     broken_pairs,
@@ -64,6 +66,11 @@ def _told(function: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
     return checked
 
 
+def analysed(findings: list[dict[str, t.Any]], leaves: dict[str, str] | None = None) -> list[dict[str, t.Any]]:
+    """Findings on what explains the failed tests among ``findings``; ``leaves`` names each host's leaf switch."""
+    return [found.as_dict() for found in analysis.findings(analysis.measured_from(findings, TOOLS), leaves)]
+
+
 class FilterModule:
     """The filters of this file."""
 
@@ -75,5 +82,6 @@ class FilterModule:
             "fabric_ports": fabric_ports,
             "lonely_rails": lonely_rails,
             "absent_host": absent_host,
+            "analysed": analysed,
         }
         return {name: _told(function) for name, function in functions.items()}
