@@ -62,7 +62,8 @@ options:
             type: str
             required: true
   run:
-    description: Any text that tells this run from others, the same on all hosts. Hosts of another run are not waited for.
+    description:
+      - Any text that tells this run from others, the same on all hosts. Hosts of another run are not waited for.
     type: str
     default: ""
   scope:

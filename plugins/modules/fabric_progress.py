@@ -9,7 +9,8 @@ module: fabric_progress
 short_description: Show how far a matrix of bandwidth tests is
 version_added: 0.1.0
 description:
-  - Prints a line for each step that M(lossless.roce.fabric_bandwidth) has done on one host, and returns when it is through.
+  - Prints a line for each step that M(lossless.roce.fabric_bandwidth) has done on one host.
+  - Returns when that host is through.
   - Runs once for all hosts of the play and looks at the first. Hosts keep step, so one stands for all.
 author:
   - lossless.roce contributors (!UNKNOWN)

@@ -80,11 +80,14 @@ def ask(addresses: t.Iterable[str], port: int = PORT) -> Status | None:
     """The status of a host, by the first of its addresses that answers; None when none does."""
     for address in addresses:
         with contextlib.suppress(OSError, ValueError, TypeError):
-            with socket.create_connection((address, port), timeout=_ASK_LIMIT_S) as connection:
-                connection.settimeout(_ASK_LIMIT_S)
-                with connection.makefile("rb") as stream:
-                    return _status(stream.readline(_LONGEST_ANSWER))
+            return _ask_one(address, port)
     return None
+
+
+def _ask_one(address: str, port: int) -> Status:
+    with socket.create_connection((address, port), timeout=_ASK_LIMIT_S) as connection:
+        with connection.makefile("rb") as stream:
+            return _status(stream.readline(_LONGEST_ANSWER))
 
 
 def _status(line: bytes) -> Status:

@@ -136,7 +136,7 @@ class Matrix:
 
 
 def fit_budget(matrix: Matrix, seconds_a_test: float, budget_s: float) -> Matrix:
-    """The largest part of ``matrix`` that ends within a time budget. Raises PolicyError when not even one round does."""
+    """The largest part of ``matrix`` that ends within a budget. Raises PolicyError when not even one round does."""
     a_round = matrix.steps_a_round() * seconds_a_test
     rounds = len(matrix.rounds())
     fitting = int(budget_s // a_round) if a_round else rounds

@@ -51,8 +51,7 @@ def test_who_does_not_come_to_the_start_costs_no_more_time() -> None:
 
 
 def test_a_host_of_another_run_is_nobody() -> None:
-    host, met, partners = meeting(a=lambda now: -1)
-    partners.answers = {"a": lambda now: -1}
+    _host, met, _partners = meeting(a=lambda now: -1)
     met._status.run = "another"
     met.gather(5)
     assert list(met.gone) == ["a"]
