@@ -85,9 +85,8 @@ def ask(addresses: t.Iterable[str], port: int = PORT) -> Status | None:
 
 
 def _ask_one(address: str, port: int) -> Status:
-    with socket.create_connection((address, port), timeout=_ASK_LIMIT_S) as connection:
-        with connection.makefile("rb") as stream:
-            return _status(stream.readline(_LONGEST_ANSWER))
+    with socket.create_connection((address, port), timeout=_ASK_LIMIT_S) as sock, sock.makefile("rb") as stream:
+        return _status(stream.readline(_LONGEST_ANSWER))
 
 
 def _status(line: bytes) -> Status:
