@@ -38,17 +38,22 @@ _value:
 """
 
 # Where roles and playbooks leave them, in the order of a report.
-SOURCES = ("roce_policy_findings", "fabric_test_findings", "roce_failures")
+SOURCES = ("roce_policy_findings", "fabric_test_findings", "fabric_test_analysis", "roce_failures")
 
 
 def findings(hosts: t.Iterable[t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
-    """All findings of all hosts, each with its host's name."""
+    """All findings of all hosts, each with its host's name, unless it names another host itself."""
     return [
-        {**finding, "host": variables["inventory_hostname"]}
+        {**finding, "host": _place(finding, variables["inventory_hostname"])}
         for variables in hosts
         for source in SOURCES
         for finding in variables.get(source) or []
     ]
+
+
+def _place(finding: t.Mapping[str, t.Any], host: str) -> str:
+    """What is found on the fabric is of the host that it names, or of none: not of the one that looked."""
+    return str(finding.get("host") or "") if finding.get("check") == "fabric" else host
 
 
 class FilterModule:

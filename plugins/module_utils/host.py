@@ -38,6 +38,8 @@ PACKAGES = {
 }
 _COMMAND_LIMIT_S = 60.0
 _PR_SET_PDEATHSIG = 1
+# Looked up once: between fork and exec a child should do as little as possible.
+_PRCTL = ctypes.CDLL(None).prctl
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class Process:
 
 def _die_with_parent() -> None:
     """Ask the kernel to kill this child when the module dies, so that no process is left behind."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Host:
@@ -219,6 +221,10 @@ class Host:
     def now(self) -> float:
         """Seconds on a clock that never jumps."""
         return time.monotonic()
+
+    def time_of_day(self) -> str:
+        """The wall clock, for messages: HH:MM:SS."""
+        return time.strftime("%H:%M:%S")
 
     @contextlib.contextmanager
     def lock(self, path: str = "/run/lossless-roce.lock", timeout: float = 60.0) -> t.Iterator[None]:

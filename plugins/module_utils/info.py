@@ -8,6 +8,7 @@ import re
 import typing as t
 
 from .gids import read_gids
+from .guards import busy_ports
 from .plan import Reading, read_state
 from .policy import rdma_mtu
 from .ports import Port, find_ports
@@ -23,14 +24,26 @@ _NVIDIA = "0x10de"
 
 def gather(host: Host) -> dict[str, t.Any]:
     """Facts on the node and on all of its RDMA ports, as plain JSON."""
+    ports = find_ports(host)
+    busy = busy_ports(host, ports)
     return {
         "kernel": _text(host, "/proc/sys/kernel/osrelease"),
         "boot_id": _text(host, "/proc/sys/kernel/random/boot_id"),
         "memlock": _memlock(host.read("/proc/self/limits")),
         "driver": _driver(host),
         "gpus": _gpus(host),
-        "ports": [_port(host, port) for port in find_ports(host)],
+        "ports": [{**_port(host, port), "busy": busy.get(port.netdev, "")} for port in ports],
     }
+
+
+def declared_ports(declared: list[dict[str, t.Any]], facts: dict[str, t.Any]) -> list[dict[str, t.Any]]:
+    """The declared ports ({name, rail, address}) with what is known of each: netdev, ibdev, mtu, busy.
+
+    A port that is not there has an empty netdev and ibdev.
+    """
+    unknown = {"netdev": "", "ibdev": "", "mtu": None, "busy": ""}
+    found = {name: port for port in facts["ports"] for name in (port["netdev"], port["ibdev"]) if name}
+    return [{**wanted, **{key: found.get(wanted["name"], unknown)[key] for key in unknown}} for wanted in declared]
 
 
 def _port(host: Host, port: Port) -> dict[str, t.Any]:

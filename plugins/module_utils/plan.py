@@ -121,12 +121,27 @@ def read_state(settings: t.Sequence[Setting], host: Host, port: Port) -> Reading
 
 
 def plan_run(settings: t.Sequence[Setting], host: Host, port: Port, wanted: State) -> PortRun:
-    """Read a port and plan its changes. Raises PolicyError; what can't be read is noted."""
+    """Read a port and plan its changes. Raises PolicyError; what can't be read is noted.
+
+    ``settings`` may hold more than is wanted: what they run is then only looked at, where a setting needs to.
+    """
     managed = [setting for setting in settings if setting.name in wanted]
     found = read_state(managed, host, port)
     changes = plan_port(managed, port, wanted, found.state)
+    _refuse_clashes(settings, host, port, wanted, changes)
     after = planned_state(found.state, changes)
     return PortRun(port, wanted, found.state, after, changes, found.unreadable, found.skipped)
+
+
+def _refuse_clashes(
+    settings: t.Sequence[Setting], host: Host, port: Port, wanted: State, changes: list[Change]
+) -> None:
+    """Refuse changes that would alter what nobody manages. Raises PolicyError."""
+    changing = [setting for setting in settings if setting.name in {change.setting for change in changes}]
+    seen = {name for setting in changing for name in setting.needs_to_see} - set(wanted)
+    unmanaged = read_state([setting for setting in settings if setting.name in seen], host, port).state
+    for setting in changing:
+        setting.clash(port, wanted[setting.name], unmanaged)
 
 
 def apply_run(settings: t.Sequence[Setting], host: Host, run: PortRun) -> None:

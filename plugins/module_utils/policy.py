@@ -123,7 +123,16 @@ class _Reader:
             return default
 
     def problem(self, key: str, value: t.Any, allowed: str) -> None:
-        self.problems.append(f"{key}: {value!r} … {allowed} was expected")
+        self.problems.append(f"{key}: {_brief(value)} … {allowed} was expected")
+
+
+def _brief(value: t.Any) -> str:
+    """A value as messages show it."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python prints no integer of more than 4300 digits
+        return "a number of thousands of digits"
+    return text if len(text) <= 100 else f"{text[:97]}..."
 
 
 def _integer(low: int, high: int) -> t.Callable[[t.Any], int]:
@@ -142,7 +151,10 @@ def _number(low: float, high: float) -> t.Callable[[t.Any], float]:
     def convert(value: t.Any) -> float:
         if isinstance(value, bool):
             raise ValueError
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError as exc:
+            raise ValueError from exc
         if not low < number <= high:
             raise ValueError
         return number
@@ -160,6 +172,21 @@ def _choice(*allowed: t.Any) -> t.Callable[[t.Any], t.Any]:
     return convert
 
 
+def _rdma_mtu(value: t.Any) -> int:
+    # Inventories and -e give numbers as text.
+    number = _integer(RDMA_MTUS[0], RDMA_MTUS[-1])(value)
+    if number not in RDMA_MTUS:
+        raise ValueError
+    return number
+
+
+def _list(value: t.Any) -> t.Sequence[t.Any]:
+    """A list, and not text, whose letters would do as one."""
+    if not isinstance(value, (list, tuple)):
+        raise ValueError
+    return value
+
+
 def _switch(value: t.Any) -> bool:
     words = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
     if isinstance(value, bool):
@@ -170,9 +197,7 @@ def _switch(value: t.Any) -> bool:
 
 
 def _prios(value: t.Any) -> tuple[int, ...]:
-    if not isinstance(value, (list, tuple)):
-        raise ValueError
-    return tuple(sorted({_integer(0, PRIOS - 1)(item) for item in value}))
+    return tuple(sorted({_integer(0, PRIOS - 1)(item) for item in _list(value)}))
 
 
 def _dscp_map(value: t.Any) -> dict[int, int]:
@@ -182,13 +207,11 @@ def _dscp_map(value: t.Any) -> dict[int, int]:
 
 
 def _names(value: t.Any) -> tuple[str, ...]:
-    if not isinstance(value, (list, tuple)):
-        raise ValueError
-    return tuple(_choice(*NAMES)(item) for item in value)
+    return tuple(_choice(*NAMES)(item) for item in _list(value))
 
 
 def _ets(value: t.Any) -> tuple[EtsClass, ...]:
-    if not isinstance(value, (list, tuple)) or not value:
+    if not _list(value):
         raise ValueError
     return tuple(_ets_class(item) for item in value)
 
@@ -209,9 +232,9 @@ def queue_pair(value: t.Any) -> list[int]:
     if isinstance(value, (list, tuple)) and len(value) == 2:
         return [_integer(1, 65535)(value[0]), _integer(0, 65535)(value[1])]
     found = re.fullmatch(r"(\d+)@(\d+)", value) if isinstance(value, str) else None
-    if found is None or found.group(1) == "0":
+    if found is None:
         raise ValueError
-    return [int(found.group(1)), int(found.group(2))]
+    return [_integer(1, 65535)(found.group(1)), _integer(0, 65535)(found.group(2))]
 
 
 def _mqprio(value: t.Any) -> Value:
@@ -220,8 +243,8 @@ def _mqprio(value: t.Any) -> Value:
     if not isinstance(value, t.Mapping) or set(value) - {"num_tc", "map", "queues", "hw", "mode"}:
         raise ValueError
     num_tc = _integer(1, 16)(value.get("num_tc"))
-    map_ = [_integer(0, 15)(item) for item in value.get("map", [])]
-    queues = [queue_pair(item) for item in value.get("queues", [])]
+    map_ = [_integer(0, 15)(item) for item in _list(value.get("map", []))]
+    queues = [queue_pair(item) for item in _list(value.get("queues", []))]
     offload = _choice("dcb", "channel")(value.get("mode", "dcb")) if _switch(value.get("hw", False)) else "off"
     return mqprio_value(num_tc, map_, queues, offload)
 
@@ -242,7 +265,7 @@ def _checked(name: str, value: t.Any, convert: t.Callable[[t.Any], T], allowed: 
     try:
         return convert(value)
     except (TypeError, ValueError) as exc:
-        raise PolicyError(f"{name}: {value!r} … {allowed} was expected") from exc
+        raise PolicyError(f"{name}: {_brief(value)} … {allowed} was expected") from exc
 
 
 def dscp_map(value: t.Any) -> dict[int, int]:
@@ -300,7 +323,7 @@ def _read(reader: _Reader) -> Policy:
         link_gbps=reader.take("link_gbps", None, _number(0, 100000), "the link rate in Gb/s, above 0,"),
         efficiency=reader.take("efficiency", 0.9, _number(0, 1), "a share of the link rate, above 0 and at most 1,"),
         mtu=reader.take("mtu", 9000, _integer(68, 9978), "68 to 9978"),
-        rdma_mtu=reader.take("rdma_mtu", 4096, _choice(*RDMA_MTUS), "256, 512, 1024, 2048 or 4096"),
+        rdma_mtu=reader.take("rdma_mtu", 4096, _rdma_mtu, "256, 512, 1024, 2048 or 4096"),
         dcbx=reader.take("dcbx", "host", _choice("host"), "'host' (or dcbx listed under unmanaged)"),
         pause=reader.take("pause", False, _switch, "true or false"),
         trust=reader.take("trust", "dscp", _choice("dscp", "pcp"), "'dscp' or 'pcp'"),

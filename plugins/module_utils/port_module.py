@@ -38,8 +38,7 @@ def run_port_module(
             when_busy=params["when_busy"],
             allow_management=tuple(params["allow_management"]),
         )
-        settings = [setting for setting in SETTINGS if setting.name in state]
-        result = converge(Host(), params["ports"], settings, state, options)
+        result = converge(Host(), params["ports"], SETTINGS, state, options)
     except RoceError as exc:
         module.fail_json(msg=str(exc))
     for note in result.notes():

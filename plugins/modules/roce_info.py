@@ -63,8 +63,14 @@ RETURN = r"""
 info:
   description:
     - C(kernel), C(boot_id), C(memlock), C(driver), C(gpus), and C(ports) with what each port is and runs.
+    - A port's C(busy) says which programs have RDMA queue pairs on it, and is empty when none has.
   returned: success
   type: dict
+declared:
+  description: The declared ports, each with C(netdev), C(ibdev), C(mtu) and C(busy) as found.
+  returned: success
+  type: list
+  elements: dict
 findings:
   description: Findings on the declared ports.
   returned: success
@@ -76,7 +82,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.lossless.roce.plugins.module_utils.checks.links import check_ports
 from ansible_collections.lossless.roce.plugins.module_utils.errors import RoceError
 from ansible_collections.lossless.roce.plugins.module_utils.host import Host
-from ansible_collections.lossless.roce.plugins.module_utils.info import gather
+from ansible_collections.lossless.roce.plugins.module_utils.info import declared_ports, gather
 
 PORT_SPEC = {"name": {"type": "str", "required": True}, "rail": {"type": "int"}, "address": {"type": "str"}}
 
@@ -95,7 +101,8 @@ def main() -> None:
         module.fail_json(msg=str(exc))
     declared = module.params["ports"]
     found = check_ports(declared, info, module.params["link_gbps"]) if declared else []
-    module.exit_json(changed=False, info=info, findings=[finding.as_dict() for finding in found])
+    about = declared_ports(declared, info)
+    module.exit_json(changed=False, info=info, declared=about, findings=[finding.as_dict() for finding in found])
 
 
 if __name__ == "__main__":

@@ -113,6 +113,38 @@ def test_a_silent_mtu_hole_is_measured(ansible: Ansible, lab: Lab, node1: Node) 
         node1.check(UNDO)
 
 
+def test_one_host_alone_proves_nothing_and_says_so(ansible: Ansible, node1: Node) -> None:
+    run = ansible.playbook("verify", "--limit", "node1")
+    assert run.rc != 0
+    failed = [f for f in ansible.findings("verify") if f["verdict"] == "fail"]
+    assert [(f["host"], f["check"], f["port"]) for f in failed] == [
+        ("node1", "ib_write_bw", "ens1np0"),
+        ("node1", "ib_write_bw", "ens2np0"),
+    ]
+    assert "no other host took part at all" in failed[0]["cause"] and "--limit" in failed[0]["remedy"]
+
+
+def test_ports_declared_by_their_rdma_device(ansible: Ansible, node1: Node) -> None:
+    only = "{{ [roce_ports[0] | combine({'name': 'mlx5_0'})] }}"
+    run = ansible.playbook("verify", fabric_test_ports=only, fabric_test_iterations=50)
+    assert run.rc == 0, run.output
+    assert len(bandwidth(ansible, "pass")) == 2
+
+
+def test_a_host_that_cannot_take_part_is_named_and_nobody_waits_for_it(ansible: Ansible, node2: Node) -> None:
+    """A port without an address on one host: that host fails by itself, and the other says that it was alone."""
+    ports = (
+        "{{ [roce_ports[0] | combine({'address': '' if inventory_hostname == 'node2' else roce_ports[0].address})] }}"
+    )
+    run = ansible.playbook("verify", fabric_test_ports=ports)
+    assert run.rc != 0
+    causes = {f["host"]: f["cause"] for f in ansible.findings("verify") if f["verdict"] == "fail"}
+    assert "port ens1np0 has no address" in str(
+        [f["cause"] for f in ansible.findings("verify") if f["host"] == "node2"]
+    )
+    assert "no other host took part" in causes["node1"]
+
+
 def test_a_peer_that_is_not_there(ansible: Ansible, node1: Node) -> None:
     peer = {"name": "node9", "address": "10.100.0.99", "netdev": "ens1np0", "rail": 0}
     result = ansible.module("node1", "path_mtu", {"name": "node1", "mtu": 9000, "peers": [peer]})

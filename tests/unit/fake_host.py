@@ -88,6 +88,9 @@ class FakeHost:
     def sleep(self, seconds: float) -> None:
         self.slept += seconds
 
+    def time_of_day(self) -> str:
+        return "12:00:00"
+
     def now(self) -> float:
         return self.slept
 

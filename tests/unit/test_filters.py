@@ -28,9 +28,12 @@ def test_findings_of_all_hosts_carry_the_hosts_name() -> None:
             "inventory_hostname": "node2",
             "roce_failures": [{"check": "drift", "verdict": "fail"}],
             "fabric_test_findings": None,
+            "fabric_test_analysis": [{"check": "fabric", "host": "node1"}, {"check": "fabric", "host": ""}],
         },
     ]
     assert findings(hosts) == [
         {"check": "pfc", "verdict": "fail", "host": "node1"},
+        {"check": "fabric", "host": "node1"},
+        {"check": "fabric", "host": ""},
         {"check": "drift", "verdict": "fail", "host": "node2"},
     ]

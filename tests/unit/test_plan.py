@@ -81,6 +81,19 @@ def test_global_pause_goes_off_before_pfc_goes_on() -> None:
     assert pause < pfc
 
 
+def test_pfc_never_turns_global_pause_off_behind_the_back_of_its_owner() -> None:
+    node = bare()
+    only_pfc = {"pfc": {"enabled_prios": [3]}}
+    with pytest.raises(PolicyError, match="ens1np0: global pause is on.*ethtool -A ens1np0 rx off tx off"):
+        converge(node, ["ens1np0"], SETTINGS, only_pfc, Options())
+    with pytest.raises(PolicyError, match="global pause is on"):
+        run(node, {"unmanaged": ["pause"]})
+    assert node.sets == [] and node.ports["ens1np0"].rx
+    node.ports["ens1np0"].rx = node.ports["ens1np0"].tx = False
+    assert converge(node, ["ens1np0"], SETTINGS, only_pfc, Options()).as_dict()["changed"]
+    assert node.ports["ens1np0"].pfc == {3}
+
+
 def test_a_value_that_reads_back_wrong_rolls_that_port_back_and_the_other_goes_on() -> None:
     node = bare("ens1np0", "ens2np0")
     former = copy.deepcopy(node.ports["ens1np0"])

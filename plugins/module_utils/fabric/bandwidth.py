@@ -1,11 +1,14 @@
 # Copyright (c) 2026, lossless.roce contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""One host's part of ib_write_bw tests between pairs. Every run is bounded, and no process outlives it."""
+"""One host's part of a matrix of perftest runs. Every run is bounded, and no process outlives it."""
 
 from __future__ import annotations
 
+import json
 import typing as t
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import groupby
 
 from ..errors import ParseError, PolicyError, RoceError, ToolMissing
 from ..findings import Finding
@@ -15,20 +18,32 @@ from ..host import PACKAGES
 from ..parsers.gids import choose
 from ..parsers.perftest import Failure, Measurement, addresses_exchanged, classify, parse_json, parse_text
 from ..ports import Port, find_ports
+from .meeting import Meeting, Status, tell
+from .schedule import PairTest
 from .verdict import JUDGED_SIZE, failed, judge
 
 if t.TYPE_CHECKING:
     from ..host import Done, Host
 
 _RETRY_S = 0.5
-# Root causes that a server knows better than its client.
+# What a step takes beside the measurement: both ends see each other at the step, start and end their programs.
+STEP_SLACK_S = 15.0
+# Root causes that a server knows better than its client; a client that is gone can say nothing.
 _OWN_FAULTS = ("no_device", "wrong_device", "port_down", "unknown_option", "memlock", "no_dmabuf", "no_peermem")
+_SERVER_SAYS = (*_OWN_FAULTS, "no_gid", "no_client", "absent")
+# Where a run shows how far it is.
+STATUS_FILE = "/run/lossless-roce-fabric.json"
+TOOLS = ("ib_write_bw", "ib_read_bw", "ib_send_bw")
 
 
 @dataclass(frozen=True)
 class Options:
-    """How ib_write_bw runs: bytes, queue pairs, iterations or seconds; limits in seconds. None: perftest's default."""
+    """How perftest runs: bytes, queue pairs, iterations or seconds; limits in seconds. None: perftest's default.
 
+    cuda: number of the GPU whose memory is used; dmabuf: register it by dma-buf
+    """
+
+    tool: str = "ib_write_bw"
     size: int = 65536
     qps: int = 1
     iterations: int = 5000
@@ -40,35 +55,27 @@ class Options:
     tx_depth: int | None = None
     qp_timeout: int | None = None
     rdma_mtu: int | None = None
+    cuda: int | None = None
+    dmabuf: bool = False
     time_limit: float = 60.0
+    barrier_limit: float = 120.0
 
     def check(self) -> None:
         """Raise PolicyError for what perftest refuses or what would not end."""
         if self.duration and self.all_sizes:
             raise PolicyError("duration and all_sizes: perftest measures all sizes by iterations only; leave one out")
-        for name in ("size", "qps", "iterations", "time_limit"):
+        for name in ("size", "qps", "iterations", "time_limit", "barrier_limit"):
             if getattr(self, name) <= 0:
                 raise PolicyError(f"{name}: {getattr(self, name)} … a number above 0 was expected")
         if self.duration and self.duration >= self.time_limit:
             raise PolicyError(f"duration {self.duration} s is not below time_limit {self.time_limit:g} s")
-
-
-@dataclass(frozen=True)
-class PairTest:
-    """One test as one end sees it. Addresses are IPv4; the client connects to ``peer_address``."""
-
-    role: str
-    peer: str
-    peer_address: str
-    netdev: str
-    address: str
-    rail: int
-    tcp_port: int
+        if self.dmabuf and self.cuda is None:
+            raise PolicyError("dmabuf: true, and no cuda … the number of a GPU was expected")
 
 
 def arguments(test: PairTest, options: Options, ibdev: str, ibport: int, gid_index: int) -> list[str]:
-    """ib_write_bw's argument vector; both ends get the same flags (perftest needs that)."""
-    argv = ["ib_write_bw", "-d", ibdev, "-i", str(ibport), "-x", str(gid_index), "-p", str(test.tcp_port)]
+    """perftest's argument vector; both ends get the same flags (perftest needs that)."""
+    argv = [options.tool, "-d", ibdev, "-i", str(ibport), "-x", str(gid_index), "-p", str(test.tcp_port)]
     argv += ["-q", str(options.qps), "--report_gbits", "-F"]
     argv += ["-a"] if options.all_sizes else ["-s", str(options.size)]
     argv += ["-D", str(options.duration)] if options.duration else ["-n", str(options.iterations)]
@@ -79,6 +86,8 @@ def arguments(test: PairTest, options: Options, ibdev: str, ibport: int, gid_ind
         argv += ["-T", str(options.tclass)] if options.use_cm else [f"--tclass={options.tclass}"]
     for flag, value in (("-t", options.tx_depth), ("-u", options.qp_timeout), ("-m", options.rdma_mtu)):
         argv += [flag, str(value)] if value is not None else []
+    argv += [f"--use_cuda={options.cuda}"] if options.cuda is not None else []
+    argv += ["--use_cuda_dmabuf"] if options.dmabuf else []
     return argv + ([test.peer_address] if test.role == "client" else [])
 
 
@@ -88,6 +97,7 @@ class Outcome:
 
     test: PairTest
     argv: list[str]
+    tool: str = "ib_write_bw"
     measurement: Measurement | None = None
     failure: Failure | None = None
     output: str = ""
@@ -100,6 +110,7 @@ class Outcome:
             "peer": self.test.peer,
             "netdev": self.test.netdev,
             "rail": self.test.rail,
+            "step": self.test.step,
             "command": self.argv,
             "gbps": row.average_gbps if row else None,
             "rows": [asdict(row) for row in self.measurement.rows] if self.measurement else [],
@@ -111,10 +122,10 @@ class Outcome:
         """The client judges the pair; a server speaks only of what is wrong at its own end."""
         test = self.test
         client = test.role == "client"
-        if not client and (self.failure is None or self.failure.kind not in (*_OWN_FAULTS, "no_client")):
+        if not client and (self.failure is None or self.failure.kind not in _SERVER_SAYS):
             return None
         names = {"client": host_name, "server": test.peer} if client else {"client": test.peer, "server": host_name}
-        where = {**names, "rail": test.rail, "port": test.netdev, "evidence": " ".join(self.argv)}
+        where = {**names, "tool": self.tool, "rail": test.rail, "port": test.netdev, "evidence": " ".join(self.argv)}
         if self.failure is not None:
             return failed(self.failure, link_gbps, efficiency, **where)
         return judge(self.measurement or Measurement(), link_gbps, efficiency, **where)
@@ -124,11 +135,19 @@ def plan_test(host: Host, ports: list[Port], test: PairTest, options: Options) -
     """The command of one test, or why there can be none. Reads the GID table; starts nothing."""
     port = next((port for port in ports if test.netdev in (port.netdev, port.ibdev)), None)
     if port is None:
-        return Outcome(test, [], failure=_no_port(test))
+        return Outcome(test, [], options.tool, failure=_no_port(test))
     index = choose(read_gids(host, port.ibdev, port.ibport), test.address)
     if index is None:
-        return Outcome(test, [], failure=_no_gid(test, port))
-    return Outcome(test, arguments(test, options, port.ibdev, port.ibport, index))
+        return Outcome(test, [], options.tool, failure=_no_gid(test, port))
+    argv = arguments(test, options, port.ibdev, port.ibport, index)
+    return Outcome(test, [*_beside_the_card(host, port), *argv], options.tool)
+
+
+def _beside_the_card(host: Host, port: Port) -> list[str]:
+    """Run on the processors and memory of the card's NUMA node, where there is more than one."""
+    if port.numa_node < 0 or not host.exists("/sys/devices/system/node/node1") or host.which("numactl") is None:
+        return []
+    return ["numactl", f"--cpunodebind={port.numa_node}", f"--membind={port.numa_node}"]
 
 
 def run_test(host: Host, outcome: Outcome, options: Options) -> None:
@@ -142,12 +161,13 @@ def run_test(host: Host, outcome: Outcome, options: Options) -> None:
 
 
 def _serve(host: Host, outcome: Outcome, options: Options) -> None:
-    """Serve one client. The limit is twice the client's: the two hosts do not start at the same moment."""
-    done, timed_out = _run(host, outcome.argv, 2 * options.time_limit)
+    """Serve one client. The client has the limit; its server may go on a little longer."""
+    limit = options.time_limit + STEP_SLACK_S / 2
+    done, timed_out = _run(host, outcome.argv, limit)
     outcome.output = done.out + done.err
     outcome.failure = classify(outcome.output)
     if timed_out and not addresses_exchanged(outcome.output):
-        outcome.failure = _no_client(outcome.test, 2 * options.time_limit)
+        outcome.failure = _no_client(outcome.test, limit)
 
 
 def _measure(host: Host, outcome: Outcome, options: Options) -> None:
@@ -172,7 +192,7 @@ def _measure(host: Host, outcome: Outcome, options: Options) -> None:
 
 def _json_flags(host: Host, options: Options, file: str) -> list[str]:
     """JSON where it holds: with -a only the last size would remain in the file."""
-    if options.all_sizes or "--out_json_file" not in host.run("ib_write_bw", "--help", check=False).out:
+    if options.all_sizes or "--out_json_file" not in host.run(options.tool, "--help", check=False).out:
         return []
     return ["--out_json", f"--out_json_file={file}"]
 
@@ -221,10 +241,10 @@ def _no_result(outcome: Outcome, options: Options, timed_out: bool) -> Failure:
             "no_answer",
             f"no result within {limit}",
             f"{peer} took the TCP connection and said nothing more",
-            f"look at ib_write_bw on {peer}, and at what else listens on port {outcome.test.tcp_port}",
+            f"look at {outcome.argv[0]} on {peer}, and at what else listens on port {outcome.test.tcp_port}",
         )
     return Failure(
-        "no_result", outcome.output.strip()[-200:], "ib_write_bw failed or printed no result", "run it by hand"
+        "no_result", outcome.output.strip()[-200:], "the program failed or printed no result", "run it by hand"
     )
 
 
@@ -255,27 +275,86 @@ def _no_client(test: PairTest, limit: float) -> Failure:
     )
 
 
-def run_tests(
-    host: Host, tests: list[PairTest], options: Options, *, dry_run: bool = False, refuse_busy: bool = True
-) -> list[Outcome]:
-    """Run this host's tests in order; in a dry run only plan them.
+def _absent(test: PairTest, reason: str) -> Failure:
+    return Failure(
+        "absent" if "since step" in reason or "did not come" in reason else "left",
+        reason,
+        f"{test.peer} {reason}",
+        f"look at {test.peer}: its findings, whether it is up, and TCP 18514 and 18515 and up between the hosts",
+    )
 
-    Raises PolicyError for options that contradict themselves, ToolMissing, RoceError when a job uses one of the ports.
+
+def run_matrix(
+    host: Host, tests: list[PairTest], options: Options, status: Status, *, refuse_busy: bool = True
+) -> list[Outcome]:
+    """Run this host's tests, step by step with its partners; ``status`` tells how far it is.
+
+    Raises PolicyError for options that contradict themselves, ToolMissing, RoceError when a job uses one of the ports
+    or another run is under way.
     """
     options.check()
     ports = find_ports(host)
     # The server's end is started by stdbuf, which hides that the program is not there.
-    if not dry_run and host.which("ib_write_bw") is None:
-        raise ToolMissing("ib_write_bw", PACKAGES["ib_write_bw"])
-    if refuse_busy and not dry_run:
+    if host.which(options.tool) is None:
+        raise ToolMissing(options.tool, PACKAGES[options.tool])
+    if refuse_busy:
         _refuse_busy(host, [port for port in ports if any(test.netdev in (port.netdev, port.ibdev) for test in tests)])
-    outcomes = []
+    with tell(status):
+        try:
+            return list(_run_steps(host, ports, tests, options, status))
+        finally:
+            status.done = True
+            _show(host, status)
+
+
+def plan_tests(host: Host, tests: list[PairTest], options: Options) -> list[Outcome]:
+    """The commands that this host would run, in order. Starts nothing."""
+    options.check()
+    ports = find_ports(host)
+    return [plan_test(host, ports, test, options) for test in tests]
+
+
+def _partners(tests: list[PairTest]) -> dict[str, list[str]]:
+    """All addresses under which each partner may answer."""
+    partners: dict[str, list[str]] = {}
     for test in tests:
-        outcome = plan_test(host, ports, test, options)
-        if not dry_run:
-            run_test(host, outcome, options)
-        outcomes.append(outcome)
+        known = partners.setdefault(test.peer, [])
+        if test.peer_address not in known:
+            known.append(test.peer_address)
+    return partners
+
+
+def _run_steps(
+    host: Host, ports: list[Port], tests: list[PairTest], options: Options, status: Status
+) -> t.Iterator[Outcome]:
+    meeting = Meeting(host, status, _partners(tests), step_limit=options.time_limit + STEP_SLACK_S)
+    _show(host, status)
+    meeting.gather(options.barrier_limit)
+    started = host.now()
+    for step, group in groupby(tests, key=lambda test: test.step):
+        status.step = step
+        status.left_s = (host.now() - started) / step * (status.steps - step) if step else 0.0
+        _show(host, status)
+        yield from _run_step(host, ports, list(group), options, meeting)
+
+
+def _run_step(
+    host: Host, ports: list[Port], tests: list[PairTest], options: Options, meeting: Meeting
+) -> list[Outcome]:
+    """The tests of one step, all at once: they are with one partner, on a rail each."""
+    reason = meeting.meet(tests[0].peer, tests[0].step)
+    if reason:
+        return [Outcome(test, [], options.tool, failure=_absent(test, reason)) for test in tests]
+    outcomes = [plan_test(host, ports, test, options) for test in tests]
+    with ThreadPoolExecutor(max_workers=len(outcomes)) as pool:
+        for done in [pool.submit(run_test, host, outcome, options) for outcome in outcomes]:
+            done.result()
     return outcomes
+
+
+def _show(host: Host, status: Status) -> None:
+    """Leave the status where the control node looks for it, without a Python to start for each look."""
+    host.write(STATUS_FILE, json.dumps(asdict(status)) + "\n")
 
 
 def _refuse_busy(host: Host, ports: list[Port]) -> None:

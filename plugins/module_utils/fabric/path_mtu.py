@@ -17,8 +17,11 @@ if t.TYPE_CHECKING:
 # IPv4 header 20 and ICMP header 8 bytes.
 _HEADERS = 28
 _SMALLEST = 576
+_LEAST = 68  # RFC 791: every IPv4 link carries that
 _COUNT = 3
 _WAIT_S = 1
+# A size passes when one of this many packets comes back: loss is another fault than size.
+_PROBES = 5
 
 
 @dataclass(frozen=True)
@@ -64,43 +67,58 @@ def check_peer(host: Host, host_name: str, peer: Peer, declared_mtu: int) -> Fin
 def _by_packets(host: Host, host_name: str, peer: Peer, declared_mtu: int, own: int) -> Finding:
     argv = _argv(peer, declared_mtu)
     reply = _ping(host, argv)
-    if reply == "":
+    if reply.came_back == reply.sent:
         return _finding(host_name, peer, declared_mtu, observed={"mtu": declared_mtu}, evidence=" ".join(argv))
-    cause, remedy, passing = _explain(host, peer, declared_mtu, own, reply)
+    if reply.came_back or _passes(host, peer, declared_mtu):
+        return _lossy(host_name, peer, declared_mtu, reply, argv)
+    cause, remedy, passing = _explain(host, peer, declared_mtu, own, reply.text)
     return _finding(
         host_name, peer, declared_mtu, observed={"mtu": passing}, evidence=" ".join(argv), cause=cause, remedy=remedy
     )
 
 
-def _argv(peer: Peer, mtu: int) -> list[str]:
+def _lossy(host_name: str, peer: Peer, declared_mtu: int, reply: Reply, argv: list[str]) -> Finding:
+    """Full-size packets pass, and not all of them: the MTU is right, and something loses packets."""
+    return _finding(
+        host_name,
+        peer,
+        declared_mtu,
+        observed={"mtu": declared_mtu, "lost": reply.sent - reply.came_back, "sent": reply.sent},
+        evidence=" ".join(argv),
+        cause=f"packets of {declared_mtu} bytes pass, and {reply.sent - reply.came_back} of {reply.sent} were lost",
+        remedy="look at the error and discard counters of both ports and of the switch (ethtool -S), cable and optics",
+    )
+
+
+def _argv(peer: Peer, mtu: int, count: int = _COUNT) -> list[str]:
     size = str(mtu - _HEADERS)
-    return [
-        "ping",
-        "-n",
-        "-c",
-        str(_COUNT),
-        "-i",
-        "0.2",
-        "-W",
-        str(_WAIT_S),
-        "-M",
-        "do",
-        "-s",
-        size,
-        "-I",
-        peer.netdev,
-        peer.address,
-    ]
+    limits = ["-c", str(count), "-i", "0.2", "-W", str(_WAIT_S)]
+    return ["ping", "-n", *limits, "-M", "do", "-s", size, "-I", peer.netdev, peer.address]
 
 
-def _ping(host: Host, argv: list[str]) -> str:
-    """Empty when every packet came back, else what ping said."""
+@dataclass(frozen=True)
+class Reply:
+    """How many packets ping sent and got back, and what it said."""
+
+    sent: int
+    came_back: int
+    text: str
+
+
+def _ping(host: Host, argv: list[str]) -> Reply:
+    """Ping once, in bounded time."""
+    count = int(argv[argv.index("-c") + 1])
     try:
         done = host.run(*argv, check=False, timeout=30)
     except CommandTimeout as exc:
-        return str(exc)
-    lost = re.search(r" 0% packet loss", done.out) is None
-    return (done.out + done.err).strip() or "no answer" if lost or done.rc else ""
+        return Reply(count, 0, str(exc))
+    found = re.search(r"(\d+) packets transmitted, (\d+) received", done.out)
+    return Reply(count, min(int(found.group(2)), count) if found else 0, (done.out + done.err).strip() or "no answer")
+
+
+def _passes(host: Host, peer: Peer, mtu: int) -> bool:
+    """Whether any packet of this size comes back."""
+    return _ping(host, _argv(peer, mtu, _PROBES)).came_back > 0
 
 
 def _explain(host: Host, peer: Peer, declared_mtu: int, own: int, reply: str) -> tuple[str, str, int | None]:
@@ -134,15 +152,15 @@ def _explain(host: Host, peer: Peer, declared_mtu: int, own: int, reply: str) ->
 
 def _largest(host: Host, peer: Peer, failing: int) -> int | None:
     """The largest MTU below ``failing`` that passes; None when not even a small packet does."""
-    if _ping(host, _argv(peer, _SMALLEST)):
+    low, high = _SMALLEST if failing > _SMALLEST else _LEAST, failing
+    if not _passes(host, peer, low):
         return None
-    low, high = _SMALLEST, failing
     while high - low > 1:
         middle = (low + high) // 2
-        if _ping(host, _argv(peer, middle)):
-            high = middle
-        else:
+        if _passes(host, peer, middle):
             low = middle
+        else:
+            high = middle
     return low
 
 

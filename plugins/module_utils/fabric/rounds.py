@@ -1,111 +1,83 @@
 # Copyright (c) 2026, lossless.roce contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Rounds of disjoint pairs, by the circle method. Pure."""
+"""Who meets whom in which round. Pure: every host computes its own part from the same few numbers.
+
+A round is a pairing in which nobody stands twice. It is named by a short tuple, so that a thousand
+rounds cost nothing until somebody asks for a partner.
+"""
 
 from __future__ import annotations
 
-import typing as t
+import random
 
-from ..findings import FAIL, SKIPPED, Finding
+from ..errors import PolicyError
 
-_FIRST_TCP_PORT = 18515
-
-
-def rounds(count: int) -> list[list[tuple[int, int]]]:
-    """Every pair of 0 … count-1 once, nobody twice in a round; with an odd count one rests in each."""
-    ring: list[int | None] = [*range(count), *([None] if count % 2 else [])]
-    half = len(ring) // 2
-    schedule = []
-    for _round in range(max(len(ring) - 1, 0)):
-        pairs = zip(ring[:half], reversed(ring[half:]))
-        schedule.append([(one, other) for one, other in pairs if one is not None and other is not None])
-        ring = [ring[0], ring[-1], *ring[1:-1]]
-    return schedule
+SCOPES = ("all", "sample", "ring", "reference")
+Round = tuple[str, int]
 
 
-Ports = t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]]
+def all_rounds(count: int) -> list[Round]:
+    """Rounds in which every pair of ``count`` hosts meets once."""
+    return [("circle", number) for number in range(_ring(count))]
 
 
-def pair_tests(ports: Ports, broken: t.Iterable[t.Mapping[str, t.Any]] = ()) -> dict[str, list[dict[str, t.Any]]]:
-    """Each host's tests in order, from host -> [{name, rail, address}]: all pairs, rails and both directions.
+def _ring(count: int) -> int:
+    """Number of rounds of the circle method; with an odd count one host rests in each."""
+    return count - 1 + count % 2 if count > 1 else 0
 
-    ``broken`` are findings on paths: a pair with a failed one is left out on that rail.
+
+def choose_rounds(scope: str, count: int, *, samples: int = 0, seed: int = 0, reference: int = 0) -> list[Round]:
+    """The rounds of a scope among ``count`` hosts.
+
+    all: every pair. sample: ``samples`` rounds of those, drawn by ``seed``. ring: each host with the
+    next. reference: one host with each other. Raises PolicyError for another scope.
     """
-    hosts = sorted(ports)
-    by_rail = _by_rail(ports)
-    left_out = {(frozenset((path["from"], path["to"])), path["rail"]) for path in _failed_paths(broken)}
-    tests: dict[str, list[dict[str, t.Any]]] = {host: [] for host in hosts}
-    step = 0
-    for round_ in rounds(len(hosts)):
-        for one, other in ((hosts[first], hosts[second]) for first, second in round_):
-            for rail in sorted(set(by_rail[one]) & set(by_rail[other])):
-                if (frozenset((one, other)), rail) in left_out:
-                    continue
-                for server, client in ((one, other), (other, one)):
-                    # A port of its own for each run: the one before may still be in TIME_WAIT.
-                    tcp_port = _FIRST_TCP_PORT + step % 1000
-                    step += 1
-                    tests[server].append(
-                        _test("server", by_rail[server][rail], client, by_rail[client][rail], tcp_port)
-                    )
-                    tests[client].append(
-                        _test("client", by_rail[client][rail], server, by_rail[server][rail], tcp_port)
-                    )
-    return tests
+    if scope == "all":
+        return all_rounds(count)
+    if scope == "sample":
+        every = all_rounds(count)
+        return sorted(random.Random(seed).sample(every, min(samples, len(every))), key=lambda round_: round_[1])
+    if scope == "ring":
+        colours = 0 if count < 2 else 1 if count == 2 else 2 + count % 2
+        return [("ring", number) for number in range(colours)]
+    if scope == "reference":
+        return [("star", other * count + reference) for other in range(count) if other != reference]
+    raise PolicyError(f"scope: {scope!r} … one of {', '.join(SCOPES)} was expected")
 
 
-def _test(
-    role: str, own: t.Mapping[str, t.Any], peer: str, others: t.Mapping[str, t.Any], tcp_port: int
-) -> dict[str, t.Any]:
-    return {
-        "role": role,
-        "peer": peer,
-        "peer_address": others["address"],
-        "netdev": own["name"],
-        "address": own["address"],
-        "rail": int(own["rail"]),
-        "tcp_port": tcp_port,
-    }
+def partner(round_: Round, count: int, rank: int) -> int | None:
+    """Whom host ``rank`` meets in a round; None when it rests."""
+    kind, number = round_
+    if kind == "circle":
+        other = _circle(number, count + count % 2, rank)
+        return other if other < count else None
+    if kind == "ring":
+        return _neighbour(number, count, rank)
+    other, reference = divmod(number, count)
+    return {reference: other, other: reference}.get(rank)
 
 
-def _by_rail(ports: Ports) -> dict[str, dict[int, t.Mapping[str, t.Any]]]:
-    by_rail = {host: {int(port["rail"]): port for port in own} for host, own in ports.items()}
-    for host, own in ports.items():
-        if len(by_rail[host]) != len(own):
-            raise ValueError(f"{host} has two ports on one rail")
-    return by_rail
+def _circle(number: int, even: int, rank: int) -> int:
+    """Circle method: ranks whose sum is ``number`` modulo even-1 meet; the last meets who would meet itself."""
+    size = even - 1
+    if rank == size:
+        return number * (even // 2) % size
+    other = (number - rank) % size
+    return size if other == rank else other
 
 
-def _failed_paths(findings: t.Iterable[t.Mapping[str, t.Any]]) -> list[t.Mapping[str, t.Any]]:
-    return [f["observed"] for f in findings if f["check"] == "path_mtu" and f["verdict"] == FAIL]
+def _neighbour(number: int, count: int, rank: int) -> int | None:
+    """Edges (i, i+1) of a ring in two rounds, by the parity of i; the edge that closes an odd ring is a third."""
+    for first in (rank, (rank - 1) % count):
+        colour = 2 if count % 2 and first == count - 1 else first % 2
+        if count == 2 and first == 1:
+            continue  # the same pair once more
+        if colour == number:
+            return (first + 1) % count if first == rank else first
+    return None
 
 
-def peers_of(host: str, ports: Ports, mtus: t.Mapping[str, t.Mapping[str, int]]) -> list[dict[str, t.Any]]:
-    """The other ends of a host's rails: {name, address, netdev, rail, mtu}, from the MTUs that ports run."""
-    by_rail = _by_rail(ports)
-    return [
-        {
-            "name": peer,
-            "address": by_rail[peer][rail]["address"],
-            "netdev": own["name"],
-            "rail": rail,
-            "mtu": mtus.get(peer, {}).get(by_rail[peer][rail]["name"]),
-        }
-        for rail, own in sorted(by_rail.get(host, {}).items())
-        for peer in sorted(ports)
-        if peer != host and rail in by_rail[peer]
-    ]
-
-
-def skipped_tests(findings: t.Iterable[t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
-    """A finding for each bandwidth test that was not run, since its path had failed before."""
-    return [
-        Finding(
-            check="ib_write_bw",
-            verdict=SKIPPED,
-            observed={"client": path["from"], "server": path["to"], "rail": path["rail"], "gbps": None},
-            cause="the path MTU check of this pair failed; bandwidth would say nothing",
-            remedy="see the finding on path_mtu",
-        ).as_dict()
-        for path in _failed_paths(findings)
-    ]
+def pairs_of(round_: Round, count: int) -> list[tuple[int, int]]:
+    """All pairs of a round, the lower rank first."""
+    found = ((rank, partner(round_, count, rank)) for rank in range(count))
+    return [(rank, other) for rank, other in found if other is not None and rank < other]

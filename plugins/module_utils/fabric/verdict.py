@@ -70,6 +70,7 @@ def _unknown(cause: str, observed: dict[str, t.Any] | None, **where: t.Any) -> F
 def _finding(
     verdict: str,
     *,
+    tool: str = "ib_write_bw",
     observed: dict[str, t.Any],
     expected: t.Any = None,
     cause: str = "",
@@ -79,7 +80,7 @@ def _finding(
     **pair: t.Any,
 ) -> Finding:
     return Finding(
-        check="ib_write_bw",
+        check=tool,
         verdict=verdict,
         observed={**pair, **observed},
         expected=expected,

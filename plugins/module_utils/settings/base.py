@@ -45,6 +45,8 @@ class Setting:
     # Whether a change interrupts traffic of the port (restarted queues), or even drops its link.
     disturbs: bool = False
     bounces_link: bool = False
+    # Settings that clash() must see when nobody manages them.
+    needs_to_see: tuple[str, ...] = ()
 
     def read(self, host: Host, port: Port) -> Value:
         """The running value. Raises Unreadable, ToolMissing, HostError, ParseError."""
@@ -72,6 +74,9 @@ class Setting:
 
     def refuse(self, port: Port, wanted: Value, state: State) -> None:
         """Raise PolicyError when the driver is known to refuse ``wanted`` on this port."""
+
+    def clash(self, port: Port, wanted: Value, unmanaged: State) -> None:
+        """Raise PolicyError when a change would alter a setting (of ``needs_to_see``) that is not managed."""
 
     def release(self, port: Port, wanted: State, state: State) -> Value | None:
         """The value to go to first, in the release phase, since the present one blocks others."""

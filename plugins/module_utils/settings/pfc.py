@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ..errors import PolicyError
 from ..operations import Operation, Run
 from ..parsers.dcb import PRIOS, parse_pfc
 from .base import Setting, State, Value
@@ -24,6 +25,7 @@ class Pfc(Setting):
     rank = 60
     disturbs = True
     bounces_link = True
+    needs_to_see = ("pause",)
     risk = "RDMA packets are dropped when a switch or receiver is congested, and go-back-N makes each loss dear"
 
     def read(self, host: Host, port: Port) -> Value:
@@ -34,6 +36,15 @@ class Pfc(Setting):
 
     def wanted(self, policy: Policy) -> Value | None:
         return {"enabled_prios": list(policy.pfc)}
+
+    def clash(self, port: Port, wanted: Value, unmanaged: State) -> None:
+        pause = unmanaged.get("pause", {})
+        if wanted["enabled_prios"] and (pause.get("rx") or pause.get("tx")):
+            # One register holds both: PFC would turn pause off behind the back of whoever wants it.
+            raise PolicyError(
+                f"{port.netdev}: global pause is on, and PFC on {wanted['enabled_prios']} would silently turn it off;"
+                f" turn it off first (ethtool -A {port.netdev} rx off tx off), or let the policy manage pause"
+            )
 
     def release(self, port: Port, wanted: State, state: State) -> Value | None:
         pause = wanted.get("pause", {})

@@ -13,7 +13,7 @@ from ansible_collections.lossless.roce.plugins.module_utils.findings import FAIL
 
 from .values import listed, natural, number, rate
 
-CHECK = "ib_write_bw"
+CHECKS = ("ib_write_bw", "ib_read_bw", "ib_send_bw")
 MANY = 8  # failed pairs of one rail are listed one by one below this
 
 Pair = dict[str, t.Any]
@@ -33,7 +33,7 @@ def pairs(findings: t.Iterable[dict[str, t.Any]], extra: t.Iterable[dict[str, t.
 def places(finding: dict[str, t.Any]) -> bool:
     """Whether the finding says between which two nodes it measured."""
     observed = finding["observed"]
-    return finding["check"] == CHECK and isinstance(observed, dict) and bool(_client(finding) and _server(finding))
+    return finding["check"] in CHECKS and isinstance(observed, dict) and bool(_client(finding) and _server(finding))
 
 
 def folded(findings: t.Iterable[dict[str, t.Any]]) -> list[dict[str, t.Any]]:

@@ -7,16 +7,20 @@ from __future__ import annotations
 import contextlib
 import json
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from ansible_collections.lossless.roce.plugins.module_utils.errors import PolicyError, RoceError, ToolMissing
+from ansible_collections.lossless.roce.plugins.module_utils.fabric import bandwidth
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.bandwidth import (
+    STATUS_FILE,
     Options,
     Outcome,
-    PairTest,
-    run_tests,
+    plan_tests,
+    run_matrix,
 )
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.meeting import Status
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.schedule import PairTest
 from ansible_collections.lossless.roce.plugins.module_utils.findings import Finding
 from ansible_collections.lossless.roce.plugins.module_utils.host import Done
 from fake_host import FakeHost
@@ -97,11 +101,38 @@ class ScriptedHost(FakeHost):
         yield "/tmp/private"
 
 
+class Always:
+    """Partners that are at every step in time, but for those in ``late``."""
+
+    late: t.ClassVar[dict[str, str]] = {}
+
+    def __init__(self, host: t.Any, status: Status, partners: dict[str, list[str]], *, step_limit: float) -> None:
+        assert step_limit > 0 and all(partners.values())
+
+    def gather(self, limit: float) -> None:
+        assert limit > 0
+
+    def meet(self, name: str, step: int) -> str:
+        return self.late.get(name, "")
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How hosts meet has tests of its own."""
+    monkeypatch.setattr(bandwidth, "Meeting", Always)
+    monkeypatch.setattr(bandwidth, "tell", lambda status: contextlib.nullcontext())
+    monkeypatch.setattr(Always, "late", {})
+
+
 def run(
     host: ScriptedHost, *tests: PairTest, refuse_busy: bool = True, dry_run: bool = False, **options: t.Any
 ) -> list[Outcome]:
-    """Outcomes of the tests; no process may be left."""
-    outcomes = run_tests(host, list(tests), Options(**options), refuse_busy=refuse_busy, dry_run=dry_run)  # type: ignore[arg-type]
+    """Outcomes of the tests, one after the other; no process may be left."""
+    steps = [replace(test, step=number) for number, test in enumerate(tests)]
+    if dry_run:
+        return plan_tests(host, steps, Options(**options))  # type: ignore[arg-type]
+    status = Status("run", "node1", steps=len(steps))
+    outcomes = run_matrix(host, steps, Options(**options), status, refuse_busy=refuse_busy)  # type: ignore[arg-type]
     assert not any(process.running for process in host.started)
     return outcomes
 
@@ -233,7 +264,7 @@ def test_a_server_says_nothing_when_it_served() -> None:
 def test_a_server_that_nobody_calls() -> None:
     host = ScriptedHost(Step(FOREVER, out="* Waiting for client to connect... *\n"))
     (outcome,) = run(host, SERVER, time_limit=10)
-    assert host.now() == 20
+    assert 10 < host.now() < 20
     assert verdict(outcome).observed["failure"] == "no_client"
 
 
@@ -301,9 +332,58 @@ def test_all_the_flags() -> None:
         {"qps": 0},
         {"iterations": 0},
         {"time_limit": 0},
+        {"dmabuf": True},
     ],
     ids=str,
 )
 def test_options_that_cannot_be(options: dict[str, t.Any]) -> None:
     with pytest.raises(PolicyError):
         run(ScriptedHost(Step()), CLIENT, **options)
+
+
+def test_a_partner_that_is_gone_is_named_by_whoever_is_left() -> None:
+    Always.late = {"node2": "has not answered since step 3 (12:00:00)"}
+    host = ScriptedHost(Step())
+    for test in (SERVER, CLIENT):
+        (outcome,) = run(host, test)
+        finding = verdict(outcome)
+        assert finding.verdict == "fail" and finding.observed["failure"] == "absent"
+        assert finding.cause == "node2 has not answered since step 3 (12:00:00)"
+    assert host.started == []
+
+
+def test_a_partner_that_had_gone_on_speaks_for_the_server() -> None:
+    Always.late = {"node2": "had given this test up already"}
+    (served,) = run(ScriptedHost(Step()), SERVER)
+    assert served.finding("node1", 100, 0.9) is None, "the client has the finding"
+    (measured,) = run(ScriptedHost(Step()), CLIENT)
+    assert verdict(measured).cause == "node2 had given this test up already"
+
+
+def test_how_far_it_is_can_be_read_from_a_file() -> None:
+    host = ScriptedHost(Step())
+    run(host, SERVER, CLIENT)
+    told = [json.loads(text) for path, text in host.written if path == STATUS_FILE]
+    assert [(status["step"], status["done"]) for status in told] == [(-1, False), (0, False), (1, False), (1, True)]
+    assert told[2]["left_s"] > 0 and {status["steps"] for status in told} == {2}
+
+
+def test_rails_at_once_run_at_once() -> None:
+    host = ScriptedHost(Step())
+    outcomes = run_matrix(host, [CLIENT, replace(CLIENT, tcp_port=2)], Options(), Status("r", "node1", steps=1))  # type: ignore[arg-type]
+    assert [flag(outcome.argv, "-p") for outcome in outcomes] == ["18516", "2"]
+    assert {verdict(outcome).verdict for outcome in outcomes} == {"pass"}
+
+
+def test_processes_stay_beside_the_card() -> None:
+    host = ScriptedHost(Step())
+    host.files["/sys/devices/system/node/node1"] = ""
+    host.files["/sys/class/net/ens1np0/device"] = ""
+    host.files["/sys/class/net/ens1np0/device/numa_node"] = "1\n"
+    (outcome,) = run(host, CLIENT)
+    assert outcome.argv[:4] == ["numactl", "--cpunodebind=1", "--membind=1", "ib_write_bw"]
+
+
+def test_gpu_memory() -> None:
+    (outcome,) = run(ScriptedHost(Step()), CLIENT, cuda=0, dmabuf=True, tool="ib_send_bw", dry_run=True)
+    assert outcome.argv[0] == "ib_send_bw" and {"--use_cuda=0", "--use_cuda_dmabuf"} <= set(outcome.argv)

@@ -31,6 +31,21 @@ class Path(FakeHost):
         return Done(argv, 1, "3 packets transmitted, 0 received, 100% packet loss, time 400ms\n", self.words)
 
 
+class Lossy(Path):
+    """A path whose packets come back one by one as ``fates`` say, and then all of them."""
+
+    def __init__(self, fates: list[bool]) -> None:
+        super().__init__(9000, 9000)
+        self.fates = fates
+
+    def run(self, *argv: str, check: bool = True, timeout: float = 60.0) -> Done:
+        self.ran.append(argv)
+        count = int(argv[argv.index("-c") + 1])
+        back = sum(self.fates.pop(0) if self.fates else True for _packet in range(count))
+        lost = f"{round(100 - 100 * back / count)}% packet loss"
+        return Done(argv, 0 if back else 1, f"{count} packets transmitted, {back} received, {lost}, time 400ms\n", "")
+
+
 def check(host: FakeHost, peer: Peer = PEER, mtu: int = 9000) -> Finding:
     """The finding of node1."""
     return check_peer(host, "node1", peer, mtu)  # type: ignore[arg-type]
@@ -93,3 +108,19 @@ def test_a_ping_that_hangs() -> None:
             raise CommandTimeout("ping: still running after 30 s, ended")
 
     assert check(Hanging(9000, 9000)).verdict == "fail"
+
+
+@pytest.mark.parametrize("fates", [[True, False, True], [False] * 3, [False] * 5], ids=["one", "three", "more"])
+def test_lost_packets_are_loss_and_not_a_limit_of_the_mtu(fates: list[bool]) -> None:
+    lost = min(fates.count(False), 3)
+    finding = check(Lossy(list(fates)))
+    assert finding.verdict == "fail" and finding.observed["mtu"] == 9000
+    assert f"packets of 9000 bytes pass, and {lost} of 3 were lost" in finding.cause
+    assert "counters" in finding.remedy
+
+
+@pytest.mark.parametrize("carries", [0, 300, 399])
+def test_a_declared_mtu_below_576_is_never_answered_by_a_larger_one(carries: int) -> None:
+    finding = check(Path(400, carries), mtu=400)
+    assert finding.verdict == "fail"
+    assert finding.observed["mtu"] == (carries or None)

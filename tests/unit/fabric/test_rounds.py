@@ -1,113 +1,149 @@
 # Copyright (c) 2026, lossless.roce contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Who tests with whom: rounds, roles and TCP ports."""
+"""Who meets whom: rounds, roles, steps and TCP ports, which every host works out for itself."""
 
 from __future__ import annotations
 
 import typing as t
 
 import pytest
-from ansible.errors import AnsibleFilterError
-from ansible_collections.lossless.roce.plugins.filter.pairs import FilterModule
-from ansible_collections.lossless.roce.plugins.module_utils.fabric.rounds import peers_of, rounds, skipped_tests
-from hypothesis import given
+from ansible_collections.lossless.roce.plugins.module_utils.errors import PolicyError
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.rounds import (
+    SCOPES,
+    choose_rounds,
+    pairs_of,
+    partner,
+)
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.schedule import (
+    FabricHost,
+    Matrix,
+    fit_budget,
+    parse_hosts,
+)
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pairs = FilterModule().filters()["pairs"]
 
-
-def nodes(count: int, rails: int = 1) -> dict[str, list[dict[str, t.Any]]]:
+def hosts(count: int, rails: int = 1) -> tuple[FabricHost, ...]:
     """Hosts n0 … with a port on each rail."""
-    return {
-        f"n{host}": [
-            {"name": f"eth{rail}", "rail": rail, "address": f"10.0.{rail}.{host + 1}"} for rail in range(rails)
-        ]
+    return tuple(
+        FabricHost(f"n{host}", {rail: (f"eth{rail}", f"10.{rail}.{host // 256}.{host % 256}") for rail in range(rails)})
         for host in range(count)
-    }
+    )
 
 
-def test_two_nodes_both_ways_on_each_rail() -> None:
-    tests = pairs(nodes(2, rails=2))
-    first = tests["n0"][0]
-    assert first == {
-        "role": "server",
-        "peer": "n1",
-        "peer_address": "10.0.0.2",
-        "netdev": "eth0",
-        "address": "10.0.0.1",
-        "rail": 0,
-        "tcp_port": 18515,
-    }
-    assert [test["role"] for test in tests["n0"]] == ["server", "client", "server", "client"]
-    assert [test["role"] for test in tests["n1"]] == ["client", "server", "client", "server"]
-    for own, other in zip(tests["n0"], tests["n1"], strict=True):
-        assert (own["tcp_port"], own["rail"]) == (other["tcp_port"], other["rail"])
-    assert len({test["tcp_port"] for test in tests["n0"]}) == 4
+@settings(max_examples=30, deadline=None)
+@given(count=st.integers(0, 512))
+def test_all_pairs_meet_once_and_nobody_twice_in_a_round(count: int) -> None:
+    rounds = choose_rounds("all", count)
+    assert len(rounds) == (0 if count < 2 else count - 1 + count % 2)
+    met: set[tuple[int, int]] = set()
+    for round_ in rounds:
+        pairs = pairs_of(round_, count)
+        present = [host for pair in pairs for host in pair]
+        assert len(present) == len(set(present)) >= count - 1
+        assert met.isdisjoint(pairs)
+        met.update(pairs)
+    assert len(met) == count * (count - 1) // 2
 
 
-@given(count=st.integers(0, 17))
-def test_every_pair_meets_once_and_nobody_twice_in_a_round(count: int) -> None:
-    schedule = rounds(count)
-    met = [frozenset(pair) for round_ in schedule for pair in round_]
-    assert len(met) == len(set(met)) == count * (count - 1) // 2
-    for round_ in schedule:
-        present = [host for pair in round_ for host in pair]
-        assert len(present) == len(set(present))
+@given(count=st.integers(2, 60), scope=st.sampled_from(SCOPES), seed=st.integers(), data=st.data())
+def test_both_ends_of_a_round_agree(count: int, scope: str, seed: int, data: st.DataObject) -> None:
+    reference = data.draw(st.integers(0, count - 1))
+    for round_ in choose_rounds(scope, count, samples=3, seed=seed, reference=reference):
+        for rank in range(count):
+            other = partner(round_, count, rank)
+            assert other is None or (other != rank and partner(round_, count, other) == rank)
 
 
-@given(count=st.integers(2, 7), rails=st.integers(1, 3))
-def test_lists_that_hosts_run_by_themselves_never_wait_for_each_other_in_a_circle(count: int, rails: int) -> None:
-    tests = pairs(nodes(count, rails))
-    heads = dict.fromkeys(tests, 0)
-    left = sum(map(len, tests.values()))
-    assert left == count * (count - 1) * rails * 2
-    while left:
-        ready = [
-            (host, test["peer"])
-            for host, test in ((host, tests[host][at]) for host, at in heads.items() if at < len(tests[host]))
-            if test["role"] == "server"
-            and heads[test["peer"]] < len(tests[test["peer"]])
-            and tests[test["peer"]][heads[test["peer"]]]["tcp_port"] == test["tcp_port"]
-        ]
-        assert ready, "every host waits for another"
-        for server, client in ready:
-            heads[server] += 1
-            heads[client] += 1
-            left -= 2
+@given(count=st.integers(2, 40))
+def test_a_ring_closes(count: int) -> None:
+    edges = {frozenset(pair) for round_ in choose_rounds("ring", count) for pair in pairs_of(round_, count)}
+    assert edges == {frozenset((host, (host + 1) % count)) for host in range(count)}
+
+
+@given(count=st.integers(2, 40), data=st.data())
+def test_a_reference_meets_everybody(count: int, data: st.DataObject) -> None:
+    reference = data.draw(st.integers(0, count - 1))
+    rounds = choose_rounds("reference", count, reference=reference)
+    pairs = sorted(pair for round_ in rounds for pair in pairs_of(round_, count))
+    assert pairs == sorted((min(reference, host), max(reference, host)) for host in range(count) if host != reference)
+
+
+def test_a_sample_is_the_same_for_the_same_number_and_another_for_another() -> None:
+    one = choose_rounds("sample", 100, samples=5, seed=1)
+    assert one == choose_rounds("sample", 100, samples=5, seed=1) and len(one) == 5
+    assert one != choose_rounds("sample", 100, samples=5, seed=2)
+    assert choose_rounds("sample", 4, samples=99) == choose_rounds("all", 4)
+
+
+@given(
+    count=st.integers(2, 9),
+    rails=st.integers(1, 3),
+    at_once=st.booleans(),
+    scope=st.sampled_from(SCOPES),
+)
+def test_hosts_that_work_out_their_parts_alone_fit_together(count: int, rails: int, at_once: bool, scope: str) -> None:
+    matrix = Matrix(hosts(count, rails), scope=scope, samples=2, reference="n0", at_once=at_once)
+    tests = {host.name: matrix.tests_of(host.name) for host in matrix.hosts}
+    ends = {(name, test.peer, test.rail, test.step, test.tcp_port): test for name, own in tests.items() for test in own}
+    assert len(ends) == sum(map(len, tests.values())) == 2 * matrix.measurements()
+    for (name, peer, *rest), test in ends.items():
+        other = ends[(peer, name, *rest)]
+        assert {test.role, other.role} == {"server", "client"}
+        assert test.peer_address == other.address
+    for own in tests.values():
+        steps = [test.step for test in own]
+        assert steps == sorted(steps) and max(steps) < matrix.steps()
+        together = [[test for test in own if test.step == step] for step in set(steps)]
+        for group in together:
+            assert len({test.peer for test in group}) == 1
+            assert len({test.tcp_port for test in group}) == len(group) == (rails if at_once else 1)
+
+
+def test_two_hosts_both_ways() -> None:
+    first, second = Matrix(hosts(2)).tests_of("n0")
+    assert (first.role, first.peer, first.peer_address, first.netdev) == ("server", "n1", "10.0.0.1", "eth0")
+    assert (first.tcp_port, second.tcp_port, second.role) == (18515, 18516, "client")
+
+
+def test_a_pair_that_is_left_out_changes_nobody_elses_steps() -> None:
+    whole = Matrix(hosts(3, rails=2))
+    part = Matrix(hosts(3, rails=2), left_out=frozenset({(frozenset(("n0", "n1")), 0)}))
+    assert part.measurements() == whole.measurements() - 2
+    assert part.tests_of("n2") == whole.tests_of("n2")
+    assert [t_ for t_ in whole.tests_of("n0") if not (t_.peer == "n1" and t_.rail == 0)] == part.tests_of("n0")
 
 
 def test_a_rail_that_one_end_lacks_is_left_out() -> None:
-    ports = nodes(2, rails=2)
-    ports["n1"].pop()
-    assert {test["rail"] for test in pairs(ports)["n0"]} == {0}
-    assert pairs({"alone": nodes(1)["n0"]}) == {"alone": []}
+    one, two = hosts(2, rails=2)
+    matrix = Matrix((one, FabricHost("n1", {0: two.rails[0]})))
+    assert {test.rail for test in matrix.tests_of("n0")} == {0} and matrix.measurements() == 2
 
 
-BROKEN = {"check": "path_mtu", "verdict": "fail", "observed": {"from": "n0", "to": "n1", "rail": 0}}
+def test_a_budget_takes_as_many_rounds_as_fit() -> None:
+    matrix = Matrix(hosts(16, rails=2))  # 15 rounds of 4 steps
+    assert fit_budget(matrix, 10, 600) is matrix
+    part = fit_budget(matrix, 10, 599)
+    assert (part.scope, len(part.rounds())) == ("sample", 14)
+    with pytest.raises(PolicyError, match="at least 40 s, which one round takes"):
+        fit_budget(matrix, 10, 39)
+    with pytest.raises(PolicyError, match="scope reference takes 600 s"):
+        fit_budget(Matrix(hosts(16, rails=2), scope="reference", reference="n0"), 10, 100)
 
 
-def test_a_pair_with_a_broken_path_is_left_out_and_said_to_be() -> None:
-    tests = pairs(nodes(3, rails=2), [BROKEN, {**BROKEN, "verdict": "pass", "observed": {}}])
-    assert {test["rail"] for test in tests["n0"] if test["peer"] == "n1"} == {1}
-    assert {test["rail"] for test in tests["n0"] if test["peer"] == "n2"} == {0, 1}
-    (skipped,) = skipped_tests([BROKEN])
-    assert skipped["verdict"] == "skipped" and skipped["observed"]["gbps"] is None
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        ([{"name": "a", "ports": []}, {"name": "a", "ports": []}], "a is listed twice"),
+        ([{"name": "a", "ports": [{"name": "x", "rail": 0, "address": "1"}] * 2}], "a has two ports on rail 0"),
+    ],
+)
+def test_hosts_that_cannot_be(raw: list[dict[str, t.Any]], words: str) -> None:
+    with pytest.raises(PolicyError, match=words):
+        parse_hosts(raw)
 
 
-def test_peers_with_the_mtu_that_they_run() -> None:
-    peers = peers_of("n0", nodes(2, rails=2), {"n1": {"eth0": 9000}})
-    assert [(peer["name"], peer["rail"], peer["mtu"]) for peer in peers] == [("n1", 0, 9000), ("n1", 1, None)]
-    assert peers_of("stranger", nodes(2), {}) == []
-
-
-def test_two_ports_on_one_rail_are_refused() -> None:
-    ports = nodes(2)
-    ports["n0"].append({**ports["n0"][0], "name": "eth9"})
-    with pytest.raises(AnsibleFilterError, match="n0 has two ports on one rail"):
-        pairs(ports)
-
-
-@pytest.mark.parametrize("ports", [None, [], {"a": [{}], "b": [{}]}, {"a": [1]}, {"a": [{"rail": "x"}]}])
-def test_ports_of_another_form_are_refused(ports: t.Any) -> None:
-    with pytest.raises(AnsibleFilterError, match="was expected"):
-        pairs(ports)
+def test_a_host_that_is_not_in_the_list() -> None:
+    with pytest.raises(PolicyError, match="host 'n9' … one of n0, n1 was expected"):
+        Matrix(hosts(2)).tests_of("n9")

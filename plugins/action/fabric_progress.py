@@ -1,0 +1,64 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Action: show how far a matrix of tests is, until the host that is looked at is through."""
+
+from __future__ import annotations
+
+import json
+import time
+import typing as t
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.bandwidth import STATUS_FILE
+
+ARGUMENTS: dict[str, dict[str, t.Any]] = {
+    "run": {"type": "str", "required": True},
+    "limit": {"type": "float", "required": True},
+    "interval": {"type": "float", "default": 5},
+}
+
+
+class ActionModule(ActionBase):
+    """Looks at one host by ``cat``: starting a Python there for each look would disturb what is measured."""
+
+    BYPASS_HOST_LOOP = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        """Print a line whenever a step is done; end with the run, or at the limit."""
+        result: dict[str, t.Any] = super().run(tmp, task_vars)
+        _spec, args = self.validate_argument_spec(argument_spec=ARGUMENTS)
+        if self._task.check_mode:
+            return {**result, "changed": False, "skipped": True}
+        deadline = time.monotonic() + args["limit"]
+        shown = ""
+        status: dict[str, t.Any] = {}
+        while time.monotonic() < deadline and not status.get("done"):
+            time.sleep(args["interval"])
+            status = self._look(args["run"])
+            line = told(status)
+            if line and line != shown:
+                Display().display(line)
+                shown = line
+        return {**result, "changed": False, "status": status}
+
+    def _look(self, run: str) -> dict[str, t.Any]:
+        """The status of this run; empty while there is none."""
+        text = self._low_level_execute_command(f"cat {STATUS_FILE}", executable="/bin/sh").get("stdout", "")
+        try:
+            status = json.loads(text)
+        except ValueError:
+            return {}
+        return status if isinstance(status, dict) and status.get("run") == run else {}
+
+
+def told(status: dict[str, t.Any]) -> str:
+    """A status as a line for people."""
+    if not status:
+        return ""
+    if status["done"]:
+        return f"fabric: {status['steps']} of {status['steps']} steps done"
+    if status["step"] < 0:
+        return "fabric: waiting for all hosts to be there"
+    left = f", about {status['left_s']:.0f} s left" if status["left_s"] else ""
+    return f"fabric: step {status['step'] + 1} of {status['steps']}{left}"

@@ -1,0 +1,171 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""How the hosts of a matrix keep step: each tells whoever asks at which step it is.
+
+Hosts meet at a barrier first, since starting hundreds of them takes minutes. Then, before each test,
+both ends wait until the other is at the same step. All waits are bounded: a partner that does not answer
+is given up once and for all, so that it costs its own pairs a few seconds and nobody else anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import socketserver
+import threading
+import typing as t
+from dataclasses import asdict, dataclass
+
+from ..errors import HostError
+
+if t.TYPE_CHECKING:
+    from ..host import Host
+
+PORT = 18514  # the one below perftest's first
+AT_BARRIER = -1
+_ASK_LIMIT_S = 2.0
+_POLL_S = 0.2
+_LONGEST_ANSWER = 4096
+
+
+@dataclass
+class Status:
+    """Where a host stands: the run it takes part in, its step of so many, and whether it is through.
+
+    left_s: seconds left, by what the steps until now took
+    """
+
+    run: str
+    name: str
+    step: int = AT_BARRIER
+    steps: int = 0
+    left_s: float = 0.0
+    done: bool = False
+
+
+class _Handler(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        with contextlib.suppress(OSError):
+            self.request.sendall(json.dumps(asdict(self.server.status)).encode() + b"\n")  # type: ignore[attr-defined]
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+    request_queue_size = 1024
+    status: Status
+
+
+@contextlib.contextmanager
+def tell(status: Status, port: int = PORT) -> t.Iterator[None]:
+    """Answer with ``status``, as it is at the time, whoever connects. Raises HostError when the port is taken."""
+    try:
+        server = _Server(("", port), _Handler)
+    except OSError as exc:
+        raise HostError(
+            f"TCP port {port}: {exc.strerror}; another run of fabric_bandwidth on this host, or another program, has it"
+        ) from exc
+    server.status = status
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def ask(addresses: t.Iterable[str], port: int = PORT) -> Status | None:
+    """The status of a host, by the first of its addresses that answers; None when none does."""
+    for address in addresses:
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            return _ask_one(address, port)
+    return None
+
+
+def _ask_one(address: str, port: int) -> Status:
+    with socket.create_connection((address, port), timeout=_ASK_LIMIT_S) as sock, sock.makefile("rb") as stream:
+        return _status(stream.readline(_LONGEST_ANSWER))
+
+
+def _status(line: bytes) -> Status:
+    """What a host answered. Raises ValueError or TypeError when it was another program."""
+    status = Status(**json.loads(line))
+    if not isinstance(status.step, int) or not isinstance(status.run, str):
+        raise TypeError
+    return status
+
+
+Ask = t.Callable[[t.Sequence[str]], t.Union[Status, None]]
+
+
+class Meeting:
+    """This host's view of its partners.
+
+    partners: name -> addresses, in the order in which to try them
+    step_limit: seconds that one step takes at most, waiting and measuring included
+    gone_after: seconds of silence after which a partner is given up
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        status: Status,
+        partners: t.Mapping[str, t.Sequence[str]],
+        *,
+        step_limit: float,
+        gone_after: float = 10.0,
+        ask_: Ask = ask,
+    ) -> None:
+        self._host = host
+        self._status = status
+        self._partners = partners
+        self._ask = ask_
+        self._step_limit = step_limit
+        self._gone_after = gone_after
+        self._start = host.now()
+        self.gone: dict[str, str] = {}  # partner -> when and where it was lost
+
+    def gather(self, limit: float) -> None:
+        """Wait at most ``limit`` seconds until every partner answers; those that do not are gone from then on."""
+        missing = dict(self._partners)
+        deadline = self._host.now() + limit
+        while missing:
+            for name in [name for name, addresses in missing.items() if self._present(addresses)]:
+                del missing[name]
+            if not missing or self._host.now() >= deadline:
+                break
+            self._host.sleep(_POLL_S)
+        for name in missing:
+            self.gone[name] = f"did not come to the start within {limit:g} s"
+        self._start = self._host.now()
+
+    def _present(self, addresses: t.Sequence[str]) -> bool:
+        status = self._ask(addresses)
+        return status is not None and status.run == self._status.run
+
+    def meet(self, name: str, step: int) -> str:
+        """Wait until a partner is at our step; empty, or why it will not come."""
+        if name in self.gone:
+            return self.gone[name]
+        silent_since: float | None = None
+        while True:
+            status = self._ask(self._partners[name])
+            now = self._host.now()
+            if status is None or status.run != self._status.run:
+                silent_since = now if silent_since is None else silent_since
+                if now - silent_since >= self._gone_after:
+                    self.gone[name] = f"has not answered since step {step} ({self._host.time_of_day()})"
+                    return self.gone[name]
+            elif status.step >= step:
+                return "" if status.step == step else "had given this test up already"
+            else:
+                silent_since = None
+                if now >= self._deadline(step):
+                    return f"was still at step {status.step} when step {step} had to begin"
+            self._host.sleep(_POLL_S)
+
+    def _deadline(self, step: int) -> float:
+        """A host is never later than this: whoever is furthest behind waits for nobody that lives."""
+        return self._start + (step + 1) * self._step_limit

@@ -1,0 +1,68 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""One host's part of a matrix, from plain input to plain results: for the module and for launchers alike."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .bandwidth import STEP_SLACK_S, Options, plan_tests, run_matrix
+from .meeting import Status
+from .schedule import Matrix, fit_budget, parse_hosts
+
+if t.TYPE_CHECKING:
+    from ..host import Host
+
+_START_AND_END_S = 3.0
+
+
+def parse_matrix(raw: t.Mapping[str, t.Any], options: Options) -> Matrix:
+    """A matrix from the options of fabric_bandwidth. Raises PolicyError for what does not fit together."""
+    options.check()
+    matrix = Matrix(
+        hosts=parse_hosts(raw["hosts"]),
+        scope=raw["scope"],
+        samples=raw["samples"],
+        seed=raw["seed"],
+        reference=raw["reference"],
+        at_once=raw["rails"] == "at_once",
+        left_out=frozenset((frozenset(pair["hosts"]), pair["rail"]) for pair in raw["left_out"]),
+    )
+    if not raw["budget"]:
+        return matrix
+    a_test = options.duration + _START_AND_END_S if options.duration else options.time_limit
+    return fit_budget(matrix, a_test, raw["budget"])
+
+
+def run_part(
+    host: Host,
+    matrix: Matrix,
+    options: Options,
+    *,
+    name: str,
+    run: str,
+    link_gbps: float | None,
+    efficiency: float,
+    refuse_busy: bool = True,
+    dry_run: bool = False,
+) -> dict[str, t.Any]:
+    """Run (or in a dry run plan) the tests of host ``name``: {matrix, results, findings} as plain JSON."""
+    tests = matrix.tests_of(name)
+    status = Status(run, name, steps=matrix.steps())
+    started = host.now()
+    if dry_run:
+        outcomes = plan_tests(host, tests, options)
+    else:
+        outcomes = run_matrix(host, tests, options, status, refuse_busy=refuse_busy)
+    judged = [] if dry_run else [outcome.finding(name, link_gbps, efficiency) for outcome in outcomes]
+    return {
+        "matrix": {
+            "rounds": len(matrix.rounds()),
+            "steps": matrix.steps(),
+            "measurements": matrix.measurements(),
+            "limit_s": options.barrier_limit + matrix.steps() * (options.time_limit + STEP_SLACK_S),
+            "took_s": round(host.now() - started, 1),
+        },
+        "results": [outcome.as_dict() for outcome in outcomes],
+        "findings": [finding.as_dict() for finding in judged if finding is not None],
+    }

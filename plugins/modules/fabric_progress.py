@@ -1,0 +1,56 @@
+#!/usr/bin/python
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: fabric_progress
+short_description: Show how far a matrix of bandwidth tests is
+version_added: 0.1.0
+description:
+  - Prints a line for each step that M(lossless.roce.fabric_bandwidth) has done on one host.
+  - Returns when that host is through.
+  - Runs once for all hosts of the play and looks at the first. Hosts keep step, so one stands for all.
+author:
+  - lossless.roce contributors (!UNKNOWN)
+extends_documentation_fragment:
+  - lossless.roce.attributes
+attributes:
+  check_mode:
+    support: full
+    details: Skipped in check mode, in which no test runs.
+  diff_mode:
+    support: N/A
+  idempotent:
+    support: full
+  action_group:
+    support: full
+options:
+  run:
+    description: The run to look for, as given to M(lossless.roce.fabric_bandwidth).
+    type: str
+    required: true
+  limit:
+    description: Seconds after which to stop looking.
+    type: float
+    required: true
+  interval:
+    description: Seconds between two looks.
+    type: float
+    default: 5
+"""
+
+EXAMPLES = r"""
+- name: Follow the tests
+  lossless.roce.fabric_progress:
+    run: "{{ run }}"
+    limit: 600
+"""
+
+RETURN = r"""
+status:
+  description: The last status that was seen - C(run), C(name), C(step), C(steps), C(left_s), C(done).
+  returned: when not in check mode
+  type: dict
+"""

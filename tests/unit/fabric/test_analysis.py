@@ -1,0 +1,135 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Faults put into a matrix are named, and nothing else is."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.analysis import (
+    Measured,
+    explain,
+    findings,
+    measured_from,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+Bad = t.Callable[[str, str, int], bool]
+
+
+def matrix(count: int, rails: int, bad: Bad) -> list[Measured]:
+    """All pairs of n0 … on all rails, both directions; ``bad`` says which client, server, rail fail."""
+    names = [f"n{number}" for number in range(count)]
+    return [
+        Measured(client, server, rail, not bad(client, server, rail), 5.0 if bad(client, server, rail) else 97.0)
+        for rail in range(rails)
+        for client in names
+        for server in names
+        if client != server
+    ]
+
+
+def named(tests: list[Measured], leaves: dict[str, str] | None = None) -> list[tuple[t.Any, ...]]:
+    """Kind, hosts and rails of each cause."""
+    return [(cause.kind, cause.hosts, cause.rails) for cause in explain(tests, leaves)]
+
+
+COUNTS = st.integers(3, 9)
+
+
+@given(count=COUNTS, rails=st.integers(1, 3), data=st.data())
+def test_one_port_both_ways(count: int, rails: int, data: st.DataObject) -> None:
+    host, rail = f"n{data.draw(st.integers(0, count - 1))}", data.draw(st.integers(0, rails - 1))
+    assert named(matrix(count, rails, lambda c, s, r: r == rail and host in (c, s))) == [("port", (host,), (rail,))]
+
+
+@given(count=COUNTS, receives=st.booleans(), data=st.data())
+def test_one_direction_of_a_port(count: int, receives: bool, data: st.DataObject) -> None:
+    host = f"n{data.draw(st.integers(0, count - 1))}"
+    tests = matrix(count, 2, lambda c, s, r: r == 1 and (s if receives else c) == host)
+    (finding,) = findings(tests)
+    assert finding.host == host and finding.observed["kind"] == "port" and finding.observed["rails"] == [1]
+    assert f"{count - 1} of {count - 1} tests that it {'receives' if receives else 'sends'} fail" in finding.cause
+    assert "at best 5 Gb/s" in finding.cause
+
+
+@given(count=COUNTS, rails=st.integers(2, 4), data=st.data())
+def test_a_whole_node(count: int, rails: int, data: st.DataObject) -> None:
+    host = f"n{data.draw(st.integers(0, count - 1))}"
+    assert named(matrix(count, rails, lambda c, s, r: host in (c, s))) == [("node", (host,), tuple(range(rails)))]
+
+
+@given(count=COUNTS, data=st.data())
+def test_a_whole_rail(count: int, data: st.DataObject) -> None:
+    rail = data.draw(st.integers(0, 2))
+    ((kind, _hosts, rails),) = named(matrix(count, 3, lambda c, s, r: r == rail))
+    assert (kind, rails) == ("rail", (rail,))
+
+
+@given(count=st.integers(4, 9), one_way=st.booleans(), data=st.data())
+def test_a_single_pair(count: int, one_way: bool, data: st.DataObject) -> None:
+    one, other = data.draw(st.lists(st.integers(0, count - 1), min_size=2, max_size=2, unique=True))
+    pair = (f"n{one}", f"n{other}")
+    tests = matrix(count, 2, lambda c, s, r: r == 0 and ((c, s) == pair or ((s, c) == pair and not one_way)))
+    assert named(tests) == [("pair", tuple(sorted(pair)), (0,))]
+    assert "both do well with other hosts" in findings(tests)[0].cause
+
+
+def test_two_hosts_alone_cannot_be_told_apart() -> None:
+    (finding,) = findings(matrix(2, 1, lambda c, s, r: s == "n1"))
+    assert finding.observed["kind"] == "pair" and "either end" in finding.cause
+    assert "third host" in finding.remedy and finding.host == ""
+
+
+@given(count=st.integers(5, 10), data=st.data())
+def test_two_bad_ports_are_two(count: int, data: st.DataObject) -> None:
+    one, other = data.draw(st.lists(st.integers(0, count - 1), min_size=2, max_size=2, unique=True))
+    names = {f"n{one}", f"n{other}"}
+    found = named(matrix(count, 1, lambda c, s, r: bool(names & {c, s})))
+    assert sorted(found) == [("port", (name,), (0,)) for name in sorted(names)]
+
+
+def test_a_leaf_where_leaves_are_known() -> None:
+    leaves = {f"n{number}": "leaf1" if number < 2 else "leaf2" for number in range(6)}
+    bad = matrix(6, 2, lambda c, s, r: bool({"n0", "n1"} & {c, s}))
+    (finding,) = findings(bad, leaves)
+    assert finding.observed["kind"] == "leaf" and "leaf leaf1 (n0, n1; rail 0, 1)" in finding.cause
+    assert sorted(named(bad)) == [("node", ("n0",), (0, 1)), ("node", ("n1",), (0, 1))], "unknown leaves: nodes"
+
+
+def test_a_good_matrix_passes_once_and_no_matrix_says_nothing() -> None:
+    (finding,) = findings(matrix(4, 2, lambda c, s, r: False))
+    assert (finding.verdict, finding.observed) == ("pass", {"failed": 0, "tests": 24})
+    assert findings([]) == []
+
+
+@given(
+    st.lists(
+        st.builds(
+            Measured,
+            client=st.sampled_from("abcd"),
+            server=st.sampled_from("wxyz"),
+            rail=st.integers(0, 1),
+            passed=st.booleans(),
+        ),
+        unique_by=lambda test: (test.client, test.server, test.rail),
+    )
+)
+def test_every_failure_is_explained_and_no_good_test_is_blamed(tests: list[Measured]) -> None:
+    causes = explain(tests)
+    assert {test for cause in causes for test in cause.failures} == {test for test in tests if not test.passed}
+    for cause in causes:
+        assert cause.failures and cause.tests >= len(cause.failures)
+
+
+def test_findings_become_tests() -> None:
+    seen = {"client": "a", "server": "b", "rail": 0, "gbps": 96.0}
+    raw = [
+        {"check": "ib_write_bw", "verdict": "fail", "observed": seen},
+        {"check": "ib_write_bw", "verdict": "pass", "observed": seen},
+        {"check": "ib_write_bw", "verdict": "skipped", "observed": {**seen, "client": "c"}},
+        {"check": "ib_write_bw", "verdict": "fail", "observed": {**seen, "server": ""}},
+        {"check": "pfc", "verdict": "fail", "observed": {"enabled_prios": []}},
+    ]
+    assert measured_from(raw, {"ib_write_bw"}) == [Measured("a", "b", 0, True, 96.0)]

@@ -1,0 +1,102 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What can be tested, and what was not."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.lossless.roce.plugins.filter.fabric_ports import FilterModule
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.coverage import (
+    absent_host,
+    broken_pairs,
+    lonely_rails,
+    peers_of,
+    skipped_tests,
+)
+
+FILTERS = FilterModule().filters()
+fabric_ports = FILTERS["fabric_ports"]
+
+
+def nodes(count: int, rails: int = 1) -> dict[str, list[dict[str, t.Any]]]:
+    """Hosts n0 … with a port on each rail."""
+    return {
+        f"n{host}": [
+            {"name": f"eth{rail}", "rail": rail, "address": f"10.0.{rail}.{host + 1}"} for rail in range(rails)
+        ]
+        for host in range(count)
+    }
+
+
+BROKEN = {"check": "path_mtu", "verdict": "fail", "observed": {"from": "n0", "to": "n1", "rail": 0}}
+
+
+def test_a_pair_with_a_broken_path_is_left_out_and_said_to_be() -> None:
+    other_way = {**BROKEN, "observed": {"from": "n1", "to": "n0", "rail": 0}}
+    right = {**BROKEN, "verdict": "pass", "observed": {}}
+    assert broken_pairs([BROKEN, other_way, right]) == [{"hosts": ["n0", "n1"], "rail": 0}]
+    (skipped,) = skipped_tests([BROKEN])
+    assert skipped["verdict"] == "skipped" and skipped["observed"]["gbps"] is None
+
+
+def test_peers_with_the_mtu_that_they_run() -> None:
+    ports = nodes(2, rails=2)
+    ports["n1"][0]["mtu"] = 9000
+    peers = peers_of("n0", ports)
+    assert [(peer["name"], peer["rail"], peer["mtu"]) for peer in peers] == [("n1", 0, 9000), ("n1", 1, None)]
+    assert peers_of("stranger", nodes(2)) == []
+
+
+def test_ports_go_by_their_netdev_whatever_they_were_declared_as() -> None:
+    declared = {"name": "mlx5_0", "rail": "1", "address": "10.0.0.1", "netdev": "eth0", "ibdev": "mlx5_0", "mtu": 9000}
+    missing = {"name": "eth7", "rail": 0, "address": "10.0.1.1", "netdev": "", "ibdev": "", "mtu": None}
+    assert fabric_ports([declared, missing]) == [
+        {"name": "eth7", "rail": 0, "address": "10.0.1.1", "mtu": None},
+        {"name": "eth0", "rail": 1, "address": "10.0.0.1", "mtu": 9000},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"rail": None}, "port eth1 has no rail"),
+        ({"address": ""}, "port eth1 has no address"),
+        ({"rail": 0}, "ports eth0 and eth1 are both on rail 0"),
+    ],
+)
+def test_a_port_that_cannot_take_part_is_named(change: dict[str, t.Any], words: str) -> None:
+    declared = [{**port, "netdev": port["name"], "mtu": 9000} for port in nodes(1, rails=2)["n0"]]
+    with pytest.raises(AnsibleFilterError, match=words):
+        fabric_ports([declared[0], {**declared[1], **change}])
+
+
+def test_a_rail_without_any_other_host_is_a_failure() -> None:
+    ports = nodes(3, rails=2)
+    assert lonely_rails("n0", ports) == []
+    del ports["n1"][1], ports["n2"][1]
+    (finding,) = lonely_rails("n0", ports)
+    assert finding["verdict"] == "fail" and finding["port"] == "eth1"
+    assert "no other host took part that has rail 1 (there were n1, n2)" in finding["cause"]
+    assert [f["verdict"] for f in lonely_rails("n0", {"n0": ports["n0"]})] == ["fail", "fail"]
+    assert "no other host took part at all" in lonely_rails("n0", {"n0": ports["n0"]})[0]["cause"]
+
+
+def test_an_absent_host_is_a_failure_of_its_own() -> None:
+    (finding,) = absent_host("n3")
+    assert finding["verdict"] == "fail" and "n3 did not take part" in finding["cause"]
+
+
+def test_two_ports_on_one_rail_are_refused() -> None:
+    ports = nodes(2)
+    ports["n0"].append({**ports["n0"][0], "name": "eth9"})
+    with pytest.raises(AnsibleFilterError, match="n0 has two ports on one rail"):
+        FILTERS["peers"]("n0", ports)
+
+
+@pytest.mark.parametrize("ports", [None, [], {"a": [{}], "b": [{}]}, {"a": [1]}, {"a": [{"rail": "x"}]}])
+def test_ports_of_another_form_are_refused(ports: t.Any) -> None:
+    with pytest.raises(AnsibleFilterError, match="was expected"):
+        FILTERS["peers"]("a", ports)

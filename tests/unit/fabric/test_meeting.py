@@ -1,0 +1,121 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""How hosts keep step, on a clock of the test's own; and the little server for real."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import typing as t
+
+import pytest
+from ansible_collections.lossless.roce.plugins.module_utils.errors import HostError
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.meeting import Meeting, Status, ask, tell
+from fake_host import FakeHost
+
+LIMIT = 20.0
+
+
+class Partners:
+    """What each partner answers, as a function of the time; None is silence."""
+
+    def __init__(self, host: FakeHost, **answers: t.Callable[[float], int | None]) -> None:
+        self.host, self.answers = host, answers
+        self.asked = 0
+
+    def __call__(self, addresses: t.Sequence[str]) -> Status | None:
+        self.asked += 1
+        step = self.answers[addresses[0]](self.host.now())
+        return None if step is None else Status("run", addresses[0], step)
+
+
+def meeting(**answers: t.Callable[[float], int | None]) -> tuple[FakeHost, Meeting, Partners]:
+    """A host among partners, each with its name as its address."""
+    host = FakeHost()
+    partners = Partners(host, **answers)
+    names = {name: [name] for name in answers}
+    return host, Meeting(host, Status("run", "me"), names, step_limit=LIMIT, ask_=partners), partners  # type: ignore[arg-type]
+
+
+def test_all_wait_for_the_last_one_at_the_start() -> None:
+    host, met, _partners = meeting(a=lambda now: -1, b=lambda now: -1 if now > 50 else None)
+    met.gather(120)
+    assert 50 < host.now() < 52 and met.gone == {}
+
+
+def test_who_does_not_come_to_the_start_costs_no_more_time() -> None:
+    host, met, _partners = meeting(a=lambda now: -1, b=lambda now: None)
+    met.gather(30)
+    assert 30 <= host.now() < 32
+    assert met.meet("b", 4) == "did not come to the start within 30 s" and host.now() < 32
+
+
+def test_a_host_of_another_run_is_nobody() -> None:
+    _host, met, _partners = meeting(a=lambda now: -1)
+    met._status.run = "another"
+    met.gather(5)
+    assert list(met.gone) == ["a"]
+
+
+def test_partners_wait_for_each_other() -> None:
+    host, met, _partners = meeting(a=lambda now: 3 if now > 7 else 2)
+    assert met.meet("a", 3) == "" and 7 < host.now() < 8
+
+
+def test_a_partner_that_dies_is_given_up_once_and_for_all() -> None:
+    host, met, partners = meeting(a=lambda now: 1 if now < 3 else None)
+    reason = met.meet("a", 2)
+    assert reason.startswith("has not answered since step 2 (") and 12 < host.now() < 15
+    asked = partners.asked
+    assert met.meet("a", 9) == reason and partners.asked == asked, "nobody waits for it again"
+
+
+def test_a_short_silence_is_forgiven() -> None:
+    _host, met, _partners = meeting(a=lambda now: None if 1 < now < 9 else 2 if now > 12 else 1)
+    assert met.meet("a", 2) == ""
+
+
+def test_a_partner_that_hangs_is_waited_for_no_longer_than_its_steps_may_take() -> None:
+    host, met, _partners = meeting(a=lambda now: 1)
+    assert met.meet("a", 2) == "was still at step 1 when step 2 had to begin"
+    assert 3 * LIMIT <= host.now() < 3 * LIMIT + 1
+    assert met.gone == {}, "it may be there for a later test"
+
+
+def test_a_partner_that_gave_up_is_not_waited_for() -> None:
+    host, met, _partners = meeting(a=lambda now: 5)
+    assert met.meet("a", 2) == "had given this test up already" and host.now() == 0
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def test_the_server_tells_the_present_status() -> None:
+    port, status = free_port(), Status("run", "me", steps=9)
+    with tell(status, port):
+        assert ask(["127.0.0.1"], port) == status
+        status.step = 4
+        # The first address that answers is enough.
+        seen = ask(["127.0.0.2", "127.0.0.1"], port)
+        assert seen is not None and seen.step == 4
+        with pytest.raises(HostError, match=f"TCP port {port}"), tell(status, port):
+            pass
+    assert ask(["127.0.0.1"], port) is None
+
+
+@pytest.mark.parametrize("answer", [b"", b"SSH-2.0-x\n", b"[]\n", b'{"run": 1}\n', b"x" * 9000, b"\xff\n"])
+def test_another_program_on_the_port_is_silence(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _address = server.accept()
+            with connection:
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        assert ask(["127.0.0.1"], server.getsockname()[1]) is None
+        thread.join()
