@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 import typing as t
 from pathlib import Path
@@ -17,10 +18,16 @@ name: agent_program
 short_description: Build the program that applies the saved policy on a node
 version_added: 0.1.0
 description:
-  - Packs the collection's own code into one file that needs nothing but Python's standard library, and returns its path.
+  - Packs the collection's own code into one file that needs nothing but Python's standard library.
+    Returns its path.
   - The file is in Ansible's temporary folder on the control node and goes with the run.
     The same version of the collection always gives the same bytes.
-options: {}
+positional: []
+options:
+  python:
+    description: Path of Python 3.9 or newer on the node.
+    type: path
+    default: /usr/bin/python3
 seealso:
   - module: lossless.roce.roce_node
 author:
@@ -31,7 +38,7 @@ EXAMPLES = r"""
 - name: Install the program
   ansible.builtin.copy:
     src: "{{ lookup('lossless.roce.agent_program') }}"
-    dest: /usr/local/lib/lossless-roce/lossless-roce.pyz
+    dest: /usr/local/sbin/lossless-roce
     owner: root
     group: root
     mode: "0755"
@@ -51,10 +58,12 @@ class LookupModule(LookupBase):
     """The path of the program."""
 
     def run(self, terms: list[t.Any], variables: dict[str, t.Any] | None = None, **kwargs: t.Any) -> list[str]:
-        """Build it once for all hosts of a run."""
-        path = Path(constants.DEFAULT_LOCAL_TMP) / "lossless-roce.pyz"
+        """Build it anew, which takes a moment; hosts that share a folder write the same bytes."""
+        self.set_options(var_options=variables, direct=kwargs)
+        content = build(_SOURCES, "agent.py", self.get_option("python"))
+        path = Path(constants.DEFAULT_LOCAL_TMP) / f"lossless-roce-{hashlib.sha256(content).hexdigest()}"
         if not path.exists():
-            _write(path, build(_SOURCES, "agent.py"))
+            _write(path, content)
         return [str(path)]
 
 

@@ -13,10 +13,10 @@ import json
 import sys
 import typing as t
 
-from .errors import RoceError
+from .errors import HostError, RoceError, ToolMissing
 from .findings import FAIL, PASS, SKIPPED, UNKNOWN, VERDICTS, Finding
 from .host import Host
-from .node import Options, Result, assign_ports, converge_all
+from .node import Options, assign_ports, converge_all
 from .ports import Port, find_ports
 from .saved import Demand, load_saved
 from .settings.registry import SETTINGS
@@ -68,7 +68,7 @@ def apply(host: Host, args: argparse.Namespace) -> int:
     # A job's port is left alone and named: at boot there is none, and a driver reload ended it.
     options = Options(allow_management=saved.allow_management, lock_wait=args.wait)
     result = converge_all(host, demands, SETTINGS, options)
-    for line in _changes(result):
+    for line in result.lines():
         print(line)
     if result.message():
         print(f"lossless-roce: {result.message()}", file=sys.stderr)
@@ -85,7 +85,12 @@ def wait_for_ports(host: Host, demands: list[Demand], netdev: str, limit: float)
 
 
 def _ready(host: Host, demands: list[Demand], netdev: str) -> bool:
-    found = find_ports(host)
+    try:
+        found = find_ports(host)
+    except ToolMissing:
+        raise
+    except HostError:  # early in a boot, before the RDMA core is loaded
+        return False
     if any(port.netdev == netdev and _has_link(host, port) for port in found):
         return True
     chosen, missing = assign_ports(found, demands)
@@ -105,14 +110,6 @@ def _only(netdev: str, found: list[Port], demands: list[Demand]) -> list[Demand]
     return [Demand((netdev,), demand.wanted) for port, demand in chosen.items() if port.netdev == netdev]
 
 
-def _changes(result: Result) -> t.Iterator[str]:
-    for run in result.runs:
-        undone = " (rolled back)" if run.rolled_back else ""
-        for change in run.effective():
-            commands = "; ".join(" ".join(operation.shown()) for operation in change.operations)
-            yield f"{change.port}: {change.setting}: {change.before} -> {change.after}{undone}: {commands}"
-
-
 # -- check -----------------------------------------------------------------------------------------
 
 
@@ -121,7 +118,7 @@ def check(host: Host, args: argparse.Namespace) -> int:
     saved = load_saved(host)
     options = Options(dry_run=True, allow_management=saved.allow_management, when_busy="force", save=saved)
     result = converge_all(host, saved.demands(), SETTINGS, options)
-    findings = [Finding(**item) for item in result.as_dict()["findings"]]
+    findings = list(result.findings())
     if args.json:
         print(json.dumps([finding.as_dict() for finding in findings], indent=2))
     else:

@@ -88,7 +88,7 @@ class Result:
             "skipped": {run.port.netdev: run.skipped for run in self.runs if run.skipped},
             "busy": {run.port.netdev: run.busy for run in self.runs if run.busy},
             "failed_ports": self.failed(),
-            "findings": [finding.as_dict() for finding in self._all_findings()],
+            "findings": [finding.as_dict() for finding in self.findings()],
         }
 
     def notes(self) -> list[str]:
@@ -100,6 +100,10 @@ class Result:
             for note in [self._setting(change.setting).cannot_restore(change.before)]
             if note
         ]
+
+    def lines(self) -> list[str]:
+        """What was done, a line for each change, for a journal."""
+        return [_line(self._setting(change.setting), change, run) for run in self.runs for change in run.effective()]
 
     def _setting(self, name: str) -> Setting:
         return next(setting for setting in self.settings if setting.name == name)
@@ -119,16 +123,17 @@ class Result:
             if run.effective()
         }
 
-    def _all_findings(self) -> t.Iterator[Finding]:
+    def findings(self) -> t.Iterator[Finding]:
+        """A verdict on each declared port, each of its settings, and what the next boot brings back."""
         for name, reason in self.missing.items():
             yield _missing_port(name, reason)
         on_disk = self.disk.demands()
         for run in self.runs:
-            yield from self._findings(run, state_of(run.port, on_disk))
+            yield from self._port_findings(run, state_of(run.port, on_disk))
         yield from self.masters
         yield from self.disk.findings()
 
-    def _findings(self, run: PortRun, saved: State) -> t.Iterator[Finding]:
+    def _port_findings(self, run: PortRun, saved: State) -> t.Iterator[Finding]:
         for name, wanted in run.wanted.items():
             setting = self._setting(name)
             judge = _unknown if name in run.unreadable else _skipped if name in run.skipped else _verdict
@@ -143,9 +148,7 @@ def converge(host: Host, names: list[str], settings: t.Sequence[Setting], wanted
     return converge_all(host, [Demand(tuple(names), wanted)], settings, options)
 
 
-def converge_all(
-    host: Host, demands: t.Sequence[Demand], settings: t.Sequence[Setting], options: Options
-) -> Result:
+def converge_all(host: Host, demands: t.Sequence[Demand], settings: t.Sequence[Setting], options: Options) -> Result:
     """Bring every group of ports to what is demanded of it, or plan it in a dry run.
 
     Raises RoceError for what is wrong before any port is touched. A port that fails later is in the
@@ -214,8 +217,16 @@ def _guard(host: Host, changing: list[PortRun], options: Options) -> None:
         netdev = run.port.netdev
         if netdev in busy and not {netdev, run.port.ibdev} & set(options.allow_busy):
             run.busy = busy[netdev]
-            run.error = f"{netdev}: {run.busy}; nothing was changed (allow_busy: [{netdev}] or when_busy: force overrides)"
+            run.error = (
+                f"{netdev}: {run.busy}; nothing was changed (allow_busy: [{netdev}] or when_busy: force overrides)"
+            )
             run.after = run.before
+
+
+def _line(setting: Setting, change: Change, run: PortRun) -> str:
+    before, after = setting.differing(change.after, change.before)
+    undone = " (rolled back)" if run.rolled_back else ""
+    return f"{change.port}: {change.setting}: {before} -> {after}{undone}"
 
 
 def _missing_port(name: str, reason: str) -> Finding:

@@ -25,9 +25,10 @@ if t.TYPE_CHECKING:
 FOLDER = "/etc/lossless-roce"
 PATH = f"{FOLDER}/policy.json"
 # Role node_agent installs these; `systemctl enable` makes the link.
-PROGRAM = "/usr/local/lib/lossless-roce/lossless-roce.pyz"
+PROGRAM = "/usr/local/sbin/lossless-roce"
 ENABLED = "/etc/systemd/system/multi-user.target.wants/lossless-roce.service"
 _FORMAT = 1
+_NO_AGENT = "apply role lossless.roce.node_agent (playbook bootstrap does), or set roce_policy_persist: false"
 _ANEW = "role lossless.roce.roce_policy saves it anew"
 
 
@@ -198,11 +199,7 @@ class Disk:
         if _data(text) != self.declared.as_dict():
             return _other_policy(text), anew
         if not self.boots:
-            return (
-                "the policy is saved, and nothing applies it at boot: program or boot unit is not there",
-                "run playbook lossless.roce.bootstrap, or apply role lossless.roce.node_agent;"
-                " where nothing should be saved: roce_policy_persist: false",
-            )
+            return "the policy is saved, and nothing applies it at boot: no enabled boot unit, or no program", _NO_AGENT
         return "", ""
 
 

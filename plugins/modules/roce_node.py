@@ -181,8 +181,9 @@ def main() -> None:
         module.fail_json(msg=str(exc))
     for warning in sorted({warning for policy in policies for warning in policy.warnings}):
         module.warn(f"roce_policy: {warning}")
-    extra = {"derived": policies[0].derived()} if module.params["policy"] is not None else {}
-    run_demands(module, lambda: demands, save=node if module.params["persist"] else None, **extra)
+    extra: dict[str, t.Any] = {"derived": policies[0].derived()} if module.params["policy"] is not None else {}
+    save = node if module.params["persist"] else None
+    run_demands(module, lambda: demands, save=save, **extra)
 
 
 if __name__ == "__main__":

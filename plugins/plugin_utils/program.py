@@ -15,20 +15,20 @@ import zipfile
 from pathlib import Path, PurePosixPath
 
 PACKAGE = "lossless_roce"
-_SHEBANG = b"#!/usr/bin/python3\n"
 _TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that the format knows
 _UNIX, _MODE = 3, 0o100644 << 16
 
 
-def build(folder: Path, start: str) -> bytes:
-    """An archive of ``start``, a file in ``folder`` with a function ``main``, and of all that it imports there."""
+def build(folder: Path, start: str, python: str) -> bytes:
+    """An executable archive of ``start`` (a file in ``folder`` with a ``main``) and of all that it imports there."""
     needed = needed_files(folder, start)
     texts = {f"{PACKAGE}/{name}": (folder / name).read_bytes() for name in needed}
     folders = {str(parent) for name in texts for parent in PurePosixPath(name).parents} - {"."}
     texts |= {f"{name}/__init__.py": b"" for name in folders}
     module = ".".join(PurePosixPath(f"{PACKAGE}/{start}").with_suffix("").parts)
     texts["__main__.py"] = f"import sys\n\nfrom {module} import main\n\nsys.exit(main())\n".encode()
-    return _SHEBANG + _archive(texts)
+    # -I: neither the environment nor the working folder has a say in what a root service imports.
+    return f"#!{python} -I\n".encode() + _archive(texts)
 
 
 def _archive(texts: dict[str, bytes]) -> bytes:

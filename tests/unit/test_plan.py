@@ -180,6 +180,16 @@ def test_a_port_with_a_running_job_is_refused_unless_forced() -> None:
     assert node.ports["ens1np0"].mtu == 9000
 
 
+@pytest.mark.parametrize("name", ["ens1np0", "mlx5_0"])
+def test_a_port_with_a_running_job_is_forced_by_its_name_alone(name: str) -> None:
+    node = bare("ens1np0", "ens2np0")
+    node.users = [{"ifname": ibdev, "lqpn": 18, "pid": 4711, "comm": "python3"} for ibdev in ("mlx5_0", "mlx5_1")]
+    result = run(node, {}, node.ports, allow_busy=(name,)).as_dict()
+    assert result["busy"] == {"ens2np0": "busy: RDMA queue pairs on mlx5_1 belong to python3 (pid 4711)"}
+    assert list(result["failed_ports"]) == ["ens2np0"]
+    assert node.ports["ens1np0"].mtu == 9000 and node.ports["ens2np0"].mtu == 1500
+
+
 def test_kernel_queue_pairs_are_no_job() -> None:
     node = bare()
     node.users = [{"ifname": "mlx5_0", "lqpn": 1, "comm": "[ib_core]"}]
