@@ -141,7 +141,8 @@ class Disk:
     def withhold(self) -> None:
         """A port failed: what is saved stays as it is."""
         if self.operations():
-            self.failure = f"{PATH} was left as it is, since not all ports are as declared"
+            left = "was left as it is" if self.before is not None else "was not written"
+            self.failure = f"{PATH} {left}, since not all ports are as declared"
 
     def save(self, host: Host) -> None:
         """Save the declared policy unless it is there."""

@@ -59,9 +59,9 @@ def test_a_rebooted_node_is_as_declared_without_ansible(ansible: Ansible, node2:
 
 def test_a_port_that_appears_again_gets_its_settings_back(node2: Node, restored: None) -> None:
     """A driver reload: the netdev is made anew, and udev starts the program for it."""
-    driver = "/sys/bus/platform/drivers/mlx5_core"
-    device = node2.check("basename $(readlink -f /sys/class/net/ens1np0/device)").strip()
-    node2.check(f"echo {device} > {driver}/unbind && echo {device} > {driver}/bind")
+    device, driver = node2.check("cd /sys/class/net/ens1np0/device && readlink -f . driver").split()
+    address = device.rpartition("/")[2]
+    node2.check(f"echo {address} > {driver}/unbind && echo {address} > {driver}/bind")
     node2.check("udevadm settle; ip link set ens1np0 up && ip address replace 10.100.0.2/24 dev ens1np0")
     assert stock.mtu(node2, "ens1np0") == 1500
     node2.check("rdma link add mlx5_0 type rxe netdev ens1np0")

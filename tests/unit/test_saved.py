@@ -98,6 +98,14 @@ def test_a_failed_port_leaves_the_former_file_and_that_is_said() -> None:
     assert PATH not in busy.as_dict()["diff"]["after"], "a port that is not there: the file would stay"
 
 
+def test_a_failed_port_on_a_bare_node_leaves_nothing_saved() -> None:
+    host = node()
+    host.fail = lambda line: line.startswith("dcb pfc set dev ens2np0")
+    result = run(host, declared())
+    assert PATH not in host.files and result.as_dict()["changed"], "the other port has changed"
+    assert on_disk(result) == [("fail", f"{PATH} was not written, since not all ports are as declared")]
+
+
 def test_a_failed_port_says_nothing_against_the_policy_that_is_saved_already() -> None:
     host = node()
     run(host, declared())
