@@ -25,6 +25,11 @@ options:
     type: str
     choices: [refuse, force]
     default: refuse
+  allow_busy:
+    description: Ports, by netdev or RDMA device, that are changed although a running job uses them. The others are not.
+    type: list
+    elements: str
+    default: []
   allow_management:
     description:
       - Netdevs that may be changed although they carry the management connection.

@@ -37,6 +37,8 @@ PACKAGES = {
     "lspci": "pciutils",
 }
 _COMMAND_LIMIT_S = 60.0
+# A killed process is gone at once, unless it sleeps in the kernel where no signal reaches it.
+_END_LIMIT_S = 5.0
 _PR_SET_PDEATHSIG = 1
 # Looked up once: between fork and exec a child should do as little as possible.
 _PRCTL = ctypes.CDLL(None).prctl
@@ -72,10 +74,19 @@ class Process:
         return Done(self.argv, self._popen.returncode, out or "", err or "")
 
     def end(self) -> Done:
-        """Kill the whole process group and return what the command had printed until then."""
+        """Kill the whole process group and return what the command had printed until then.
+
+        Raises CommandTimeout when it does not go: the run goes on without it and lets go of the node.
+        """
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._popen.pid, signal.SIGKILL)
-        out, err = self._popen.communicate()
+        try:
+            out, err = self._popen.communicate(timeout=_END_LIMIT_S)
+        except subprocess.TimeoutExpired as exc:
+            raise CommandTimeout(
+                f"{' '.join(self.argv)}: killed, and not gone {_END_LIMIT_S:g} s later: process {self._popen.pid}, or"
+                " one that it started, hangs in the kernel; it was left behind"
+            ) from exc
         return Done(self.argv, self._popen.returncode, out or "", err or "")
 
 
@@ -124,7 +135,8 @@ class Host:
         try:
             done = process.wait(timeout)
         except BaseException:
-            process.end()
+            with contextlib.suppress(CommandTimeout):
+                process.end()
             raise
         if done is None:
             process.end()

@@ -8,14 +8,15 @@ Every module that changes ports goes through ``converge``. Private to the collec
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .checks.dcb_masters import check_lldpad
-from .errors import RoceError
+from .errors import PolicyError, RoceError
 from .findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from .guards import busy_ports, management_netdevs
 from .plan import PortRun, apply_run, plan_run
-from .ports import find_ports, select_ports
+from .ports import Port, find_ports, select_ports
+from .saved import Declared, Demand, Disk, read_disk, state_of
 from .settings.base import Change, Setting, State, Value
 
 if t.TYPE_CHECKING:
@@ -26,14 +27,19 @@ if t.TYPE_CHECKING:
 class Options:
     """How a run goes.
 
-    dry_run plans only; when_busy is refuse or force; allow_management names netdevs; strict takes a
-    setting that a port does not have for an error, since somebody asked for just that one.
+    dry_run plans only; when_busy is refuse or force, and allow_busy names ports to force; allow_management
+    names netdevs; strict takes a setting that a port does not have for an error, since somebody asked for
+    just that one; save is what should be saved for the next boot once all ports are right; lock_wait is how
+    long another run is waited for, in seconds.
     """
 
     dry_run: bool = False
     strict: bool = False
     when_busy: str = "refuse"
+    allow_busy: tuple[str, ...] = ()
     allow_management: tuple[str, ...] = ()
+    save: Declared | None = None
+    lock_wait: float = 60.0
 
 
 @dataclass
@@ -44,6 +50,7 @@ class Result:
     settings: t.Sequence[Setting] = ()
     missing: dict[str, str] = field(default_factory=dict)  # declared name -> why there is no such port
     masters: list[Finding] = field(default_factory=list)
+    disk: Disk = field(default_factory=Disk)
 
     def failed(self) -> dict[str, dict[str, t.Any]]:
         """Ports that failed, were refused or are not there, by netdev or declared name."""
@@ -52,19 +59,36 @@ class Result:
 
     def message(self) -> str:
         """One line that says what failed; empty when nothing did."""
-        return "; ".join([*self.missing.values(), *(run.error for run in self.runs if run.error)])
+        return "; ".join([*self._port_errors(), *([self.disk.failure] if self.disk.failure else [])])
+
+    def _port_errors(self) -> list[str]:
+        return [*self.missing.values(), *(run.error for run in self.runs if run.error)]
+
+    def settle_disk(self, host: Host, dry_run: bool) -> None:
+        """Save the declared policy if all ports are right; else the former file stays, and that is said."""
+        if self._port_errors():
+            self.disk.withhold()
+        if not dry_run:
+            self.disk.save(host)
 
     def as_dict(self) -> dict[str, t.Any]:
         """The result keys that all port modules share, as plain JSON."""
+        operations = [op for run in self.runs for change in run.effective() for op in change.operations]
+        changed = any(run.changes and (run.left_over or not run.error) for run in self.runs)
+        disk_before, disk_after = self.disk.diff()
         return {
-            "changed": any(run.changes and (run.left_over or not run.error) for run in self.runs),
-            "diff": {"before": self._changed("before"), "after": self._changed("after")},
-            "commands": [op.shown() for run in self.runs for change in run.effective() for op in change.operations],
+            "changed": changed or bool(self.disk.operations()),
+            "diff": {
+                "before": {**self._changed("before"), **disk_before},
+                "after": {**self._changed("after"), **disk_after},
+            },
+            "commands": [op.shown() for op in (*operations, *self.disk.operations())],
             "ports": {run.port.netdev: self._shown(run.after) for run in self.runs},
             "unknown": {run.port.netdev: run.unreadable for run in self.runs if run.unreadable},
             "skipped": {run.port.netdev: run.skipped for run in self.runs if run.skipped},
+            "busy": {run.port.netdev: run.busy for run in self.runs if run.busy},
             "failed_ports": self.failed(),
-            "findings": [finding.as_dict() for finding in self._all_findings()],
+            "findings": [finding.as_dict() for finding in self.findings()],
         }
 
     def notes(self) -> list[str]:
@@ -76,6 +100,10 @@ class Result:
             for note in [self._setting(change.setting).cannot_restore(change.before)]
             if note
         ]
+
+    def lines(self) -> list[str]:
+        """What was done, a line for each change, for a journal."""
+        return [_line(self._setting(change.setting), change, run) for run in self.runs for change in run.effective()]
 
     def _setting(self, name: str) -> Setting:
         return next(setting for setting in self.settings if setting.name == name)
@@ -95,39 +123,46 @@ class Result:
             if run.effective()
         }
 
-    def _all_findings(self) -> t.Iterator[Finding]:
+    def findings(self) -> t.Iterator[Finding]:
+        """A verdict on each declared port, each of its settings, and what the next boot brings back."""
         for name, reason in self.missing.items():
             yield _missing_port(name, reason)
+        on_disk = self.disk.demands()
         for run in self.runs:
-            yield from self._findings(run)
+            yield from self._port_findings(run, state_of(run.port, on_disk))
         yield from self.masters
+        yield from self.disk.findings()
 
-    def _findings(self, run: PortRun) -> t.Iterator[Finding]:
+    def _port_findings(self, run: PortRun, saved: State) -> t.Iterator[Finding]:
         for name, wanted in run.wanted.items():
             setting = self._setting(name)
-            if name in run.unreadable:
-                yield _unknown(setting, run, wanted)
-            elif name in run.skipped:
-                yield _skipped(setting, run, wanted)
-            else:
-                yield _verdict(setting, run, wanted)
+            judge = _unknown if name in run.unreadable else _skipped if name in run.skipped else _verdict
+            finding = judge(setting, run, wanted)
+            if name in saved:
+                finding = replace(finding, layers={**finding.layers, "on_disk": setting.shown(saved[name])})
+            yield finding
 
 
 def converge(host: Host, names: list[str], settings: t.Sequence[Setting], wanted: State, options: Options) -> Result:
-    """Bring the named ports to ``wanted`` (the same for all of them), or plan it in a dry run.
+    """Bring the named ports to ``wanted`` (the same for all of them), or plan it in a dry run; see converge_all."""
+    return converge_all(host, [Demand(tuple(names), wanted)], settings, options)
+
+
+def converge_all(host: Host, demands: t.Sequence[Demand], settings: t.Sequence[Setting], options: Options) -> Result:
+    """Bring every group of ports to what is demanded of it, or plan it in a dry run.
 
     Raises RoceError for what is wrong before any port is touched. A port that fails later is in the
     result's ``failed()``; the other ports have gone on.
     """
     if options.dry_run:
-        return _converge(host, names, settings, wanted, options)
-    with host.lock():
-        return _converge(host, names, settings, wanted, options)
+        return _converge(host, demands, settings, options)
+    with host.lock(timeout=options.lock_wait):
+        return _converge(host, demands, settings, options)
 
 
-def _converge(host: Host, names: list[str], settings: t.Sequence[Setting], wanted: State, options: Options) -> Result:
-    ports, missing = select_ports(find_ports(host), names)
-    runs = [plan_run(settings, host, port, wanted) for port in ports]
+def _converge(host: Host, demands: t.Sequence[Demand], settings: t.Sequence[Setting], options: Options) -> Result:
+    chosen, missing = assign_ports(find_ports(host), demands)
+    runs = [plan_run(settings, host, port, demand.wanted) for port, demand in chosen.items()]
     if options.strict:
         for run in runs:
             run.unreadable.update(run.skipped)
@@ -136,8 +171,31 @@ def _converge(host: Host, names: list[str], settings: t.Sequence[Setting], wante
         for run in runs:
             if not run.error:
                 apply_run(settings, host, run)
-    masters = [check_lldpad(host.process_names())] if "dcbx" in wanted else []
-    return Result(runs, settings, missing, masters)
+    dcbx = any("dcbx" in demand.wanted for demand in demands)
+    masters = [check_lldpad(host.process_names())] if dcbx else []
+    result = Result(runs, settings, missing, masters, read_disk(host, options.save))
+    result.settle_disk(host, options.dry_run)
+    return result
+
+
+def assign_ports(found: list[Port], demands: t.Sequence[Demand]) -> tuple[dict[Port, Demand], dict[str, str]]:
+    """The demand on each declared port, and the reason for each name without a port.
+
+    Raises PolicyError where two demands select one port, by whichever names.
+    """
+    chosen: dict[Port, Demand] = {}
+    missing: dict[str, str] = {}
+    for demand in demands:
+        ports, absent = select_ports(found, list(demand.ports))
+        for port in ports:
+            if port in chosen:
+                raise PolicyError(
+                    f"ports: {port.label()} is selected by {chosen[port].label} and by {demand.label}"
+                    " … one policy for a port was expected; nothing was changed"
+                )
+            chosen[port] = demand
+        missing.update(absent)
+    return chosen, missing
 
 
 def _guard(host: Host, changing: list[PortRun], options: Options) -> None:
@@ -156,9 +214,19 @@ def _guard(host: Host, changing: list[PortRun], options: Options) -> None:
         return
     busy = busy_ports(host, [run.port for run in changing])
     for run in changing:
-        if run.port.netdev in busy:
-            run.error = f"{run.port.netdev}: {busy[run.port.netdev]}; nothing was changed (when_busy: force overrides)"
+        netdev = run.port.netdev
+        if netdev in busy and not {netdev, run.port.ibdev} & set(options.allow_busy):
+            run.busy = busy[netdev]
+            run.error = (
+                f"{netdev}: {run.busy}; nothing was changed (allow_busy: [{netdev}] or when_busy: force overrides)"
+            )
             run.after = run.before
+
+
+def _line(setting: Setting, change: Change, run: PortRun) -> str:
+    before, after = setting.differing(change.after, change.before)
+    undone = " (rolled back)" if run.rolled_back else ""
+    return f"{change.port}: {change.setting}: {before} -> {after}{undone}"
 
 
 def _missing_port(name: str, reason: str) -> Finding:

@@ -77,6 +77,7 @@ class PortRun:
     skipped: dict[str, str] = field(default_factory=dict)  # setting that this port does not have -> reason
     planned_only: bool = True
     error: str = ""
+    busy: str = ""  # who uses the port, where that was the reason to leave it alone
     tried: list[Change] = field(default_factory=list)
     rolled_back: bool = False
     left_over: dict[str, dict[str, Value]] = field(default_factory=dict)  # setting -> was, is

@@ -11,15 +11,17 @@ import typing as t
 
 from .errors import RoceError
 from .host import Host
-from .node import Options, converge
+from .node import Options, converge_all
+from .saved import Declared, Demand
 from .settings.base import State
 from .settings.registry import SETTINGS
 
-PORT_OPTIONS: dict[str, t.Any] = {
-    "ports": {"type": "list", "elements": "str", "required": True},
+GUARD_OPTIONS: dict[str, t.Any] = {
     "when_busy": {"type": "str", "choices": ["refuse", "force"], "default": "refuse"},
+    "allow_busy": {"type": "list", "elements": "str", "default": []},
     "allow_management": {"type": "list", "elements": "str", "default": []},
 }
+PORT_OPTIONS: dict[str, t.Any] = {"ports": {"type": "list", "elements": "str", "required": True}, **GUARD_OPTIONS}
 
 
 def run_port_module(
@@ -29,16 +31,28 @@ def run_port_module(
 
     strict: a setting that a port does not have is an error (see Options).
     """
+    run_demands(module, lambda: [Demand(tuple(module.params["ports"]), wanted(module.params))], strict, **extra)
+
+
+def run_demands(
+    module: t.Any,
+    demands: t.Callable[[], list[Demand]],
+    strict: bool = False,
+    save: Declared | None = None,
+    **extra: t.Any,
+) -> None:
+    """Bring every group of ports to what is demanded, and exit with ``extra`` results."""
     params = module.params
+    options = Options(
+        dry_run=module.check_mode,
+        strict=strict,
+        when_busy=params["when_busy"],
+        allow_busy=tuple(params["allow_busy"]),
+        allow_management=tuple(params["allow_management"]),
+        save=save,
+    )
     try:
-        state = wanted(params)
-        options = Options(
-            dry_run=module.check_mode,
-            strict=strict,
-            when_busy=params["when_busy"],
-            allow_management=tuple(params["allow_management"]),
-        )
-        result = converge(Host(), params["ports"], SETTINGS, state, options)
+        result = converge_all(Host(), demands(), SETTINGS, options)
     except RoceError as exc:
         module.fail_json(msg=str(exc))
     for note in result.notes():

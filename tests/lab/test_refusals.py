@@ -50,6 +50,14 @@ def test_an_unknown_port(ansible: Ansible, untouched: None) -> None:
     assert "mlx5_0/ens1np0" in result["msg"]
 
 
+@pytest.mark.parametrize("second", ["ens1np0", "mlx5_0"])
+def test_two_policies_that_select_one_port(ansible: Ansible, untouched: None, second: str) -> None:
+    groups = [{"ports": PORTS, "policy": {}}, {"ports": [second], "policy": {"mtu": 4200}}]
+    result = ansible.module("node1", "roce_node", {"policies": groups})
+    assert result["failed"]
+    assert "mlx5_0/ens1np0 is selected by policies[0] and by policies[1]" in result["msg"]
+
+
 def test_the_port_that_carries_the_management_connection(ansible: Ansible, node1: Node, untouched: None) -> None:
     node1.check("ip route add default via 10.100.0.2 dev ens1np0 metric 5000")
     try:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 import pytest
@@ -72,9 +73,13 @@ def test_a_running_job_is_not_disturbed(ansible: Ansible, node1: Node, node2: No
         result = ansible.module("node1", "pfc", {"ports": PORTS, "enabled_prios": [1]})
         assert result["failed"]
         assert "busy" in result["failed_ports"]["ens1np0"]["error"]
-        assert "ib_write_bw" in result["failed_ports"]["ens1np0"]["error"]
+        assert list(result["busy"]) == ["ens1np0"]
+        assert re.search(r"mlx5_0 belong to ib_write_bw \(pid \d+\)", result["busy"]["ens1np0"])
         assert stock.lossless_prios(node1, "ens1np0") == [3]
         assert stock.lossless_prios(node1, "ens2np0") == [1]
+        by_name = {"ports": PORTS, "enabled_prios": [2], "allow_busy": ["ens1np0"]}
+        assert not ansible.module("node1", "pfc", by_name).get("failed")
+        assert stock.lossless_prios(node1, "ens1np0") == [2]
         forced = ansible.module("node1", "pfc", {"ports": PORTS, "enabled_prios": [1], "when_busy": "force"})
         assert not forced.get("failed"), forced
         assert stock.lossless_prios(node1, "ens1np0") == [1]

@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from pathlib import Path
 
 import pytest
+from ansible_collections.lossless.roce.plugins.module_utils import host as host_module
 from ansible_collections.lossless.roce.plugins.module_utils.errors import CommandTimeout, HostError, ToolMissing
 from ansible_collections.lossless.roce.plugins.module_utils.host import Host
 
@@ -37,6 +39,18 @@ def test_a_command_past_its_limit_is_ended_with_all_its_children() -> None:
     with pytest.raises(CommandTimeout, match="still running after 0.3 s, ended"):
         Host().run("sh", "-c", "sleep 98765 & sleep 98765", timeout=0.3)
     assert alive("98765") == []
+
+
+def test_a_command_whose_end_never_comes_is_left_behind_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a child in uninterruptible sleep, one out of the group keeps the pipes open: nobody waits for it for ever."""
+    monkeypatch.setattr(host_module, "_END_LIMIT_S", 0.3)
+    try:
+        with pytest.raises(CommandTimeout, match="sleep 98760: killed, and not gone 0.3 s later: process"):
+            Host().run("sh", "-c", "setsid sleep 98761 & exec sleep 98760", timeout=0.3)
+    finally:
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            if path.exists() and path.read_bytes().split(b"\0")[:2] == [b"sleep", b"98761"]:
+                os.kill(int(path.parent.name), signal.SIGKILL)
 
 
 def test_a_file_is_replaced_as_a_whole_and_keeps_its_mode(tmp_path: Path) -> None:

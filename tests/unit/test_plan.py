@@ -11,11 +11,16 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.lossless.roce.plugins.module_utils.errors import PolicyError, RoceError
+from ansible_collections.lossless.roce.plugins.module_utils.errors import (
+    NotApplicable,
+    PolicyError,
+    RoceError,
+)
 from ansible_collections.lossless.roce.plugins.module_utils.node import Options, converge
 from ansible_collections.lossless.roce.plugins.module_utils.plan import plan_port, planned_state
 from ansible_collections.lossless.roce.plugins.module_utils.policy import parse_policy
 from ansible_collections.lossless.roce.plugins.module_utils.ports import Port
+from ansible_collections.lossless.roce.plugins.module_utils.settings.ets import Ets
 from ansible_collections.lossless.roce.plugins.module_utils.settings.registry import SETTINGS, policy_state
 from hypothesis import given
 from hypothesis import strategies as st
@@ -135,6 +140,39 @@ def test_an_unreadable_port_is_named_and_left_alone_while_others_go_on() -> None
     assert node.ports["ens2np0"].pfc == {3}
 
 
+def without_ets(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> SimNode:
+    """The node's first port is of a kind that has no ETS."""
+    plain = Ets.read
+
+    def read(self: Ets, host: t.Any, port: Port) -> t.Any:
+        if port.netdev == "ens1np0":
+            raise NotApplicable("ens1np0: a virtual function has no ETS of its own")
+        return plain(self, host, port)
+
+    monkeypatch.setattr(Ets, "read", read)
+    return node
+
+
+def test_a_setting_that_a_port_does_not_have_is_skipped_and_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = without_ets(bare("ens1np0", "ens2np0"), monkeypatch)
+    result = run(node, {}, node.ports)
+    assert result.failed() == {}
+    seen = {(f["port"], f["check"]): f for f in result.as_dict()["findings"]}
+    assert seen["ens1np0", "ets"]["verdict"] == "skipped"
+    assert "virtual function" in seen["ens1np0", "ets"]["cause"]
+    assert seen["ens2np0", "ets"]["verdict"] == "pass"
+    assert node.ports["ens1np0"].pfc == {3} and node.ports["ens1np0"].tos == 106, "the other settings go on"
+    assert result.as_dict()["skipped"] == {"ens1np0": {"ets": "ens1np0: a virtual function has no ETS of its own"}}
+
+
+def test_a_setting_that_a_port_does_not_have_is_refused_where_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = without_ets(bare("ens1np0", "ens2np0"), monkeypatch)
+    result = run(node, {}, node.ports, strict=True)
+    assert "virtual function" in result.failed()["ens1np0"]["error"]
+    assert list(result.failed()) == ["ens1np0"]
+    assert node.ports["ens1np0"].mtu == 1500 and node.ports["ens2np0"].pfc == {3}
+
+
 def test_a_missing_tool_names_the_package_and_is_unknown_in_check_mode() -> None:
     node = bare()
     node.missing_tools = {"dcb"}
@@ -153,6 +191,16 @@ def test_a_port_with_a_running_job_is_refused_unless_forced() -> None:
     assert node.ports["ens1np0"].mtu == 1500 and node.ports["ens2np0"].mtu == 9000
     assert run(node, {}, node.ports, when_busy="force").failed() == {}
     assert node.ports["ens1np0"].mtu == 9000
+
+
+@pytest.mark.parametrize("name", ["ens1np0", "mlx5_0"])
+def test_a_port_with_a_running_job_is_forced_by_its_name_alone(name: str) -> None:
+    node = bare("ens1np0", "ens2np0")
+    node.users = [{"ifname": ibdev, "lqpn": 18, "pid": 4711, "comm": "python3"} for ibdev in ("mlx5_0", "mlx5_1")]
+    result = run(node, {}, node.ports, allow_busy=(name,)).as_dict()
+    assert result["busy"] == {"ens2np0": "busy: RDMA queue pairs on mlx5_1 belong to python3 (pid 4711)"}
+    assert list(result["failed_ports"]) == ["ens2np0"]
+    assert node.ports["ens1np0"].mtu == 9000 and node.ports["ens2np0"].mtu == 1500
 
 
 def test_kernel_queue_pairs_are_no_job() -> None:
