@@ -15,7 +15,8 @@ from .errors import RoceError
 from .findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from .guards import busy_ports, management_netdevs
 from .plan import PortRun, apply_run, plan_run
-from .ports import find_ports, select_ports
+from .port_kinds import BOND, LAG_PORT, lacks
+from .ports import Port, find_ports, select_ports, with_members
 from .settings.base import Change, Setting, State, Value
 
 if t.TYPE_CHECKING:
@@ -127,7 +128,7 @@ def converge(host: Host, names: list[str], settings: t.Sequence[Setting], wanted
 
 def _converge(host: Host, names: list[str], settings: t.Sequence[Setting], wanted: State, options: Options) -> Result:
     ports, missing = select_ports(find_ports(host), names)
-    runs = [plan_run(settings, host, port, wanted) for port in ports]
+    runs = [plan_run(settings, host, port, _own_part(settings, port, wanted)) for port in with_members(ports)]
     if options.strict:
         for run in runs:
             run.unreadable.update(run.skipped)
@@ -138,6 +139,13 @@ def _converge(host: Host, names: list[str], settings: t.Sequence[Setting], wante
                 apply_run(settings, host, run)
     masters = [check_lldpad(host.process_names())] if "dcbx" in wanted else []
     return Result(runs, settings, missing, masters)
+
+
+def _own_part(settings: t.Sequence[Setting], port: Port, wanted: State) -> State:
+    """What of the wanted state belongs to a bond itself, or to a port of it; all of it for other ports."""
+    if port.kind not in (BOND, LAG_PORT):
+        return wanted
+    return {s.name: wanted[s.name] for s in settings if s.name in wanted and not lacks(port, s.belongs_to)}
 
 
 def _guard(host: Host, changing: list[PortRun], options: Options) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from .errors import HostError, NotApplicable, PolicyError, RoceError, ToolMissing, Unreadable
 from .gids import read_gids
+from .port_kinds import lacks
 from .settings.base import Change, Setting, State, Value
 
 if t.TYPE_CHECKING:
@@ -105,12 +106,17 @@ class Reading:
     skipped: dict[str, str] = field(default_factory=dict)  # setting that this port does not have -> reason
 
 
-def read_state(settings: t.Sequence[Setting], host: Host, port: Port) -> Reading:
-    """Running values by setting."""
+def read_state(settings: t.Sequence[Setting], host: Host, port: Port, wanted: State | None = None) -> Reading:
+    """Running values by setting; with ``wanted``, only the part that it speaks of."""
     reading = Reading()
     for setting in settings:
+        reason = lacks(port, setting.belongs_to)
+        if reason:
+            reading.skipped[setting.name] = reason
+            continue
         try:
-            reading.state[setting.name] = setting.read(host, port)
+            value = setting.read(host, port)
+            reading.state[setting.name] = setting.narrowed(value, wanted[setting.name]) if wanted else value
         except NotApplicable as exc:
             reading.skipped[setting.name] = str(exc)
         except (Unreadable, ToolMissing) as exc:
@@ -123,7 +129,7 @@ def read_state(settings: t.Sequence[Setting], host: Host, port: Port) -> Reading
 def plan_run(settings: t.Sequence[Setting], host: Host, port: Port, wanted: State) -> PortRun:
     """Read a port and plan its changes. Raises PolicyError; what can't be read is noted."""
     managed = [setting for setting in settings if setting.name in wanted]
-    found = read_state(managed, host, port)
+    found = read_state(managed, host, port, wanted)
     changes = plan_port(managed, port, wanted, found.state)
     after = planned_state(found.state, changes)
     return PortRun(port, wanted, found.state, after, changes, found.unreadable, found.skipped)
@@ -163,7 +169,7 @@ def _read_back(settings: t.Sequence[Setting], host: Host, run: PortRun) -> None:
     for look in range(_READ_BACK_LOOKS):
         if look:
             host.sleep(_PAUSE_S)
-        found = read_state(managed, host, run.port)
+        found = read_state(managed, host, run.port, run.wanted)
         silent = {**found.unreadable, **found.skipped}
         if silent:
             differing = "; ".join(silent.values())
@@ -185,7 +191,7 @@ def _difference(setting: Setting, port: Port, expected: Value, actual: Value) ->
 def _roll_back(settings: t.Sequence[Setting], host: Host, run: PortRun, signs: SignsOfLife) -> None:
     """Bring the port back to its former state as far as it goes, and note what differs still."""
     managed = _managed(settings, run)
-    actual = read_state(managed, host, run.port).state
+    actual = read_state(managed, host, run.port, run.wanted).state
     for change in _undo_plan(managed, run, actual):
         for operation in change.operations:
             try:
@@ -197,7 +203,7 @@ def _roll_back(settings: t.Sequence[Setting], host: Host, run: PortRun, signs: S
         _wait_for_link(host, run, signs)
     except HostError as exc:
         run.error += f"; after rolling back: {exc}"
-    run.after = read_state(managed, host, run.port).state
+    run.after = read_state(managed, host, run.port, run.wanted).state
     run.left_over = {
         s.name: {"was": run.before[s.name], "is": run.after.get(s.name, {})}
         for s in managed

@@ -14,6 +14,7 @@ from ..errors import PolicyError
 from ..operations import Operation, Run
 from ..parsers.ethtool import parse_combined_channels
 from ..parsers.tc import MAP_LENGTH, parse_root_qdisc
+from ..port_kinds import FUNCTION
 from .base import Setting, State, Value
 from .ethtool_tool import show
 
@@ -70,6 +71,7 @@ class Mqprio(Setting):
 
     name = "mqprio"
     rank = 70
+    belongs_to = FUNCTION
     disturbs = True
     risk = "kernel traffic uses other transmit queues than declared (RDMA is not affected)"
 
