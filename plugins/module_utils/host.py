@@ -35,6 +35,8 @@ PACKAGES = {
     "ib_write_bw": "perftest",
     "ibv_devinfo": "ibverbs-utils",
     "lspci": "pciutils",
+    "setpci": "pciutils",
+    "dmesg": "util-linux",
 }
 _COMMAND_LIMIT_S = 60.0
 _PR_SET_PDEATHSIG = 1
