@@ -405,7 +405,7 @@ def _channel_contradictions(policy: Policy) -> t.Iterator[str]:
         return
     queues = sum(count for count, _offset in (policy.mqprio or {})["queues"])
     if queues != combined and "mqprio" not in policy.unmanaged:
-        yield f"mqprio in mode channel has {queues} queues and nic.channels.combined is {combined}: they must be the same"
+        yield f"mqprio in mode channel has {queues} queues, nic.channels.combined is {combined}: they must be the same"
 
 
 def _ets_duplicates(classes: tuple[EtsClass, ...]) -> t.Iterator[str]:
