@@ -16,6 +16,7 @@ from ..findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from ..parsers.dmesg import parse_pcie_limits
 from ..parsers.nvidia_topo import LEVELS, Topology, parse_topology
 from ..port_kinds import BOND
+from ..settings.pcie import Pcie
 
 if t.TYPE_CHECKING:
     from ..host import Host
@@ -34,6 +35,7 @@ _MEANING = {
     "NODE": "under different PCIe host bridges of one NUMA node",
     "SYS": "on different NUMA nodes",
 }
+_LARGEST_READ = 4096
 Link = tuple[float, int]
 
 
@@ -41,6 +43,7 @@ def diagnose(host: Host, context: Context) -> list[Finding]:
     """Findings on each declared port that is a PCI function, and on the GPUs of the node."""
     ports = [each for port in context.ports for each in (port.members if port.kind == BOND else (port,))]
     link_gbps = context.policy.link_gbps if context.policy else None
+    declared = (context.policy.nic or {}).get("max_read_request") if context.policy else None
     limits = _limits(host)
     gpus = {gpu["pci"]: (_pci_path(host, gpu["pci"]), gpu.get("numa_node")) for gpu in context.facts.get("gpus", [])}
     balanced = "irqbalance" in host.process_names()
@@ -48,6 +51,7 @@ def diagnose(host: Host, context: Context) -> list[Finding]:
     for port in ports:
         path = _device_path(host, port)
         found.append(check_link(port, _links(host, path), _maximum(host, path), link_gbps, limits.get(port.pci)))
+        found.append(check_read_request(port, _read_request(host, port), declared))
         found.append(check_nearest_gpu(port, path, gpus))
         found.append(check_interrupts(port, *_interrupts(host, port), balanced))
     topology = _topology(host)
@@ -133,6 +137,34 @@ def _link(host: Host, path: str, which: str) -> Link | None:
     if speed is None or width not in ("1", "2", "4", "8", "12", "16", "32"):
         return None
     return float(speed.group(0)), int(width)
+
+
+def check_read_request(port: Port, size: int | None, declared: int | None) -> Finding:
+    """The largest PCIe read request, against the policy, or else against what suits fast cards."""
+    if size is None:
+        verdict, cause = UNKNOWN, "the PCIe device control register is not there or cannot be read"
+    elif declared is None and size < _LARGEST_READ:
+        verdict, cause = SKIPPED, f"the policy declares no nic.max_read_request; {_LARGEST_READ} is the usual advice"
+    else:
+        verdict = PASS if size == (declared or _LARGEST_READ) else FAIL
+        cause = "" if verdict == PASS else "it was never set, or the node was booted since: the register does not last"
+    return Finding(
+        check="max_read_request",
+        verdict=verdict,
+        observed=size,
+        expected=declared or _LARGEST_READ,
+        evidence=Pcie().evidence(port),
+        cause=cause,
+        remedy="run playbook lossless.roce.drift with enforce=true" if verdict == FAIL else "",
+        port=port.netdev,
+    )
+
+
+def _read_request(host: Host, port: Port) -> int | None:
+    try:
+        return int(Pcie().read(host, port)["max_read_request"])
+    except RoceError:
+        return None
 
 
 def _limits(host: Host) -> dict[str, dict[str, t.Any]]:
