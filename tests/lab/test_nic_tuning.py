@@ -30,7 +30,7 @@ BEFORE = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def port(lab: Lab, bootstrap: Bootstrap, ansible: Ansible) -> t.Iterator[Node]:
     """The node whose ports these tests change; it is put right afterwards."""
     assert bootstrap.first.rc == 0, bootstrap.first.output

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 import typing as t
+from dataclasses import replace
 
-from ..errors import RoceError
+from ..errors import NotApplicable, RoceError
 from ..findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from ..parsers.dmesg import parse_pcie_limits
 from ..parsers.nvidia_topo import LEVELS, Topology, parse_topology
@@ -51,7 +52,7 @@ def diagnose(host: Host, context: Context) -> list[Finding]:
     for port in ports:
         path = _device_path(host, port)
         found.append(check_link(port, _links(host, path), _maximum(host, path), link_gbps, limits.get(port.pci)))
-        found.append(check_read_request(port, _read_request(host, port), declared))
+        found.append(_read_request(host, port, declared))
         found.append(check_nearest_gpu(port, path, gpus))
         found.append(check_interrupts(port, *_interrupts(host, port), balanced))
     topology = _topology(host)
@@ -142,7 +143,7 @@ def _link(host: Host, path: str, which: str) -> Link | None:
 def check_read_request(port: Port, size: int | None, declared: int | None) -> Finding:
     """The largest PCIe read request, against the policy, or else against what suits fast cards."""
     if size is None:
-        verdict, cause = UNKNOWN, "the PCIe device control register is not there or cannot be read"
+        verdict, cause = UNKNOWN, "the PCIe device control register cannot be read"
     elif declared is None and size < _LARGEST_READ:
         verdict, cause = SKIPPED, f"the policy declares no nic.max_read_request; {_LARGEST_READ} is the usual advice"
     else:
@@ -160,11 +161,14 @@ def check_read_request(port: Port, size: int | None, declared: int | None) -> Fi
     )
 
 
-def _read_request(host: Host, port: Port) -> int | None:
+def _read_request(host: Host, port: Port, declared: int | None) -> Finding:
     try:
-        return int(Pcie().read(host, port)["max_read_request"])
-    except RoceError:
-        return None
+        return check_read_request(port, int(Pcie().read(host, port)["max_read_request"]), declared)
+    except NotApplicable as exc:
+        finding = check_read_request(port, None, declared)
+        return replace(finding, verdict=SKIPPED, cause=str(exc))
+    except RoceError as exc:
+        return replace(check_read_request(port, None, declared), cause=str(exc))
 
 
 def _limits(host: Host) -> dict[str, dict[str, t.Any]]:

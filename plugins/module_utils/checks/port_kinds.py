@@ -20,7 +20,7 @@ def diagnose(host: Host, context: Context) -> list[Finding]:
     found = []
     for port in context.ports:
         path = f"/sys/class/infiniband/{port.ibdev}/node_guid"
-        found += [check_kind(port), check_guid(port.ibdev, (host.read_optional(path) or "").strip(), path)]
+        found += [check_kind(port), check_guid(port.netdev, (host.read_optional(path) or "").strip(), path)]
         vlan = check_vlan(port, context.policy.trust if context.policy else "")
         found += [vlan] if vlan else []
     return found
@@ -46,7 +46,7 @@ def _kind(port: Port) -> str:
     return lacks(port, UPLINK)
 
 
-def check_guid(ibdev: str, guid: str, evidence: str) -> Finding:
+def check_guid(port: str, guid: str, evidence: str) -> Finding:
     """A node GUID of zero: plain verbs work, connections made by rdma_cm do not."""
     digits = guid.replace(":", "")
     zero = bool(digits) and not digits.strip("0")
@@ -59,11 +59,11 @@ def check_guid(ibdev: str, guid: str, evidence: str) -> Finding:
         evidence=evidence,
         cause="rdma_cm (-R) fails or crashes on a device whose node GUID is zero; a virtual function starts like that"
         if zero
-        else ("" if digits else f"{ibdev} states no node GUID"),
+        else ("" if digits else "the device states no node GUID"),
         remedy="on the host: ip link set PF vf N mac ADDRESS (or node_guid, port_guid), then unbind and bind the VF"
         if zero
         else "",
-        port=ibdev,
+        port=port,
     )
 
 
