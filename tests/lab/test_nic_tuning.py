@@ -74,13 +74,22 @@ def test_what_the_device_cannot_do_is_refused_before_anything_is_applied(ansible
         ({"channels": {"combined": 64}}, "channels: combined is 64 … at most 63 was expected"),
         ({"features": {"rx-fcs": True}}, "rx-fcs is fixed off by the driver"),
         ({"priv_flags": {"rx_cqe_zip": True}}, "the driver does not offer 'rx_cqe_zip'"),
-        ({"max_read_request": 4096}, "max_read_request"),
     ):
         result = ansible.module("node1", "nic_tuning", {"ports": PORTS, "rings": {"tx": 4096}, **wrong})
-        if "max_read_request" in wrong and not result.get("failed"):
-            continue  # a port that is a PCI function with this capability takes it
-        assert result["failed"] and (said in result["msg"] or "PCI" in result["msg"]), result["msg"]
+        assert result["failed"] and said in result["msg"], result["msg"]
     assert text(port, "-g") + text(port, "-l") + text(port, "-k") == before
+
+
+def test_the_read_request_is_refused_where_there_is_no_such_register(ansible: Ansible, port: Node) -> None:
+    """By name as an error; in a policy as skipped."""
+    register = port.ssh("setpci -s $(basename $(realpath /sys/class/net/ens1np0/device)) CAP_EXP+8.w").out.strip()
+    if register:
+        pytest.skip("the simulated ports have a PCI Express capability")
+    result = ansible.module("node1", "nic_tuning", {"ports": [PORT], "max_read_request": 4096})
+    assert result["failed"] and "PCI" in result["msg"]
+    policy = {"link_gbps": 0.05, "nic": {"max_read_request": 4096}}
+    result = ansible.module("node1", "roce_node", {"ports": [PORT], "policy": policy}, check=True)
+    assert not result.get("failed") and set(result["skipped"][PORT]) == {"pcie"}
 
 
 def test_channels_while_mqprio_holds_them(ansible: Ansible, port: Node) -> None:
