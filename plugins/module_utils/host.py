@@ -35,6 +35,8 @@ PACKAGES = {
     "ib_write_bw": "perftest",
     "ibv_devinfo": "ibverbs-utils",
     "lspci": "pciutils",
+    "setpci": "pciutils",
+    "dmesg": "util-linux",
 }
 _COMMAND_LIMIT_S = 60.0
 # A killed process is gone at once, unless it sleeps in the kernel where no signal reaches it.

@@ -15,7 +15,8 @@ from .errors import PolicyError, RoceError
 from .findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from .guards import busy_ports, management_netdevs
 from .plan import PortRun, apply_run, plan_run
-from .ports import Port, find_ports, select_ports
+from .port_kinds import BOND, LAG_PORT, lacks
+from .ports import Port, find_ports, select_ports, with_members
 from .saved import Declared, Demand, Disk, read_disk, state_of
 from .settings.base import Change, Setting, State, Value
 
@@ -162,7 +163,11 @@ def converge_all(host: Host, demands: t.Sequence[Demand], settings: t.Sequence[S
 
 def _converge(host: Host, demands: t.Sequence[Demand], settings: t.Sequence[Setting], options: Options) -> Result:
     chosen, missing = assign_ports(find_ports(host), demands)
-    runs = [plan_run(settings, host, port, demand.wanted) for port, demand in chosen.items()]
+    runs = [
+        plan_run(settings, host, port, _own_part(settings, port, demand.wanted))
+        for declared, demand in chosen.items()
+        for port in with_members([declared])
+    ]
     if options.strict:
         for run in runs:
             run.unreadable.update(run.skipped)
@@ -196,6 +201,13 @@ def assign_ports(found: list[Port], demands: t.Sequence[Demand]) -> tuple[dict[P
             chosen[port] = demand
         missing.update(absent)
     return chosen, missing
+
+
+def _own_part(settings: t.Sequence[Setting], port: Port, wanted: State) -> State:
+    """What of the wanted state belongs to a bond itself, or to a port of it; all of it for other ports."""
+    if port.kind not in (BOND, LAG_PORT):
+        return wanted
+    return {s.name: wanted[s.name] for s in settings if s.name in wanted and not lacks(port, s.belongs_to)}
 
 
 def _guard(host: Host, changing: list[PortRun], options: Options) -> None:

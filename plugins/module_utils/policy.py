@@ -13,10 +13,12 @@ import typing as t
 from dataclasses import dataclass, field, fields
 
 from .errors import PolicyError
-from .settings.base import Value
+from .nic import parse_nic
+from .settings.base import State, Value
 from .settings.cma import MODES
 from .settings.mqprio import ABSENT, mqprio_value
-from .settings.registry import NAMES
+from .settings.partial import Partial
+from .settings.registry import NAMES, SETTINGS
 
 PRIOS = 8
 RDMA_MTUS = (256, 512, 1024, 2048, 4096)
@@ -67,6 +69,7 @@ class Policy:
     roce_mode: str = "RoCE v2"
     tos: int = 106
     mqprio: Value | None = None
+    nic: Value | None = None
     unmanaged: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -121,6 +124,14 @@ class _Reader:
         except (TypeError, ValueError):
             self.problem(key, self._raw[key], allowed)
             return default
+
+    def nic(self) -> Value | None:
+        """The field ``nic``; each thing that is wrong in it is a problem of its own."""
+        if not self.given("nic"):
+            return None
+        value, problems = parse_nic(self._raw["nic"])
+        self.problems += problems
+        return value
 
     def problem(self, key: str, value: t.Any, allowed: str) -> None:
         self.problems.append(f"{key}: {_brief(value)} … {allowed} was expected")
@@ -297,6 +308,15 @@ def mqprio_table(value: t.Any) -> Value:
     return _checked("mqprio", value, _mqprio, _ALLOWED["mqprio"])
 
 
+def nic_state(raw: t.Mapping[str, t.Any]) -> State:
+    """The wanted settings of a checked field ``nic``. Raises PolicyError listing everything that is wrong."""
+    value, problems = parse_nic(raw)
+    if problems:
+        raise PolicyError("; ".join(problems))
+    policy = Policy(nic=value)
+    return {s.name: wanted for s in SETTINGS for wanted in [s.wanted(policy)] if isinstance(s, Partial) and wanted}
+
+
 def parse_policy(raw: t.Mapping[str, t.Any]) -> Policy:
     """A policy from the user's mapping. Raises PolicyError listing everything that is wrong."""
     if not isinstance(raw, t.Mapping):
@@ -337,6 +357,7 @@ def _read(reader: _Reader) -> Policy:
         roce_mode=reader.take("roce_mode", "RoCE v2", _choice(*MODES), "'RoCE v2' or 'IB/RoCE v1'"),
         tos=tos,
         mqprio=reader.take("mqprio", None, _mqprio, _ALLOWED["mqprio"]),
+        nic=reader.nic(),
         unmanaged=reader.take("unmanaged", (), _names, f"a list of {', '.join(NAMES)}"),
         warnings=_warnings(tos),
     )
@@ -352,7 +373,12 @@ def _warnings(tos: int) -> tuple[str, ...]:
 
 
 def _contradictions(policy: Policy) -> list[str]:
-    return [*_priority_contradictions(policy), *_dscp_contradictions(policy), *_ets_contradictions(policy.ets)]
+    return [
+        *_priority_contradictions(policy),
+        *_dscp_contradictions(policy),
+        *_ets_contradictions(policy.ets),
+        *_channel_contradictions(policy),
+    ]
 
 
 def _priority_contradictions(policy: Policy) -> t.Iterator[str]:
@@ -394,6 +420,15 @@ def _ets_contradictions(classes: tuple[EtsClass, ...]) -> t.Iterator[str]:
         if class_.bw and not class_.prios:
             yield f"ets: tc {class_.tc} has bw {class_.bw} and no priority maps to it"
     yield from _ets_duplicates(classes)
+
+
+def _channel_contradictions(policy: Policy) -> t.Iterator[str]:
+    combined = (policy.nic or {}).get("channels", {}).get("combined")
+    if combined is None or (policy.mqprio or {}).get("offload") != "channel" or "channels" in policy.unmanaged:
+        return
+    queues = sum(count for count, _offset in (policy.mqprio or {})["queues"])
+    if queues != combined and "mqprio" not in policy.unmanaged:
+        yield f"mqprio in mode channel has {queues} queues, nic.channels.combined is {combined}: they must be the same"
 
 
 def _ets_duplicates(classes: tuple[EtsClass, ...]) -> t.Iterator[str]:

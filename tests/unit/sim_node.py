@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from ansible_collections.lossless.roce.plugins.module_utils.errors import HostError
 from fake_host import FakeHost
 
+MODERATION = {"rx-usecs": 8, "rx-frames": 128, "tx-usecs": 16, "tx-frames": 32}
+
 
 @dataclass
 class SimPort:
@@ -32,6 +34,10 @@ class SimPort:
     tx: bool = True
     qdisc: dict[str, t.Any] = field(default_factory=lambda: {"kind": "mq", "handle": "0:", "root": True})
     combined: int = 8
+    rings: dict[str, int] = field(default_factory=lambda: {"rx": 1024, "tx": 1024})
+    coalesce: dict[str, t.Any] = field(default_factory=lambda: {**MODERATION, "adaptive-rx": True, "adaptive-tx": True})
+    features: dict[str, bool] = field(default_factory=lambda: {"generic-receive-offload": True, "rx-gro-hw": False})
+    flags: dict[str, bool] = field(default_factory=lambda: {"rx_cqe_moder": True, "rx_cqe_compress": False})
     tos: int = 0
     exposed: bool = False
 
@@ -122,13 +128,28 @@ class SimNode(FakeHost):
                     }
                 ]
             )
-        if argv[:2] == ["ethtool", "--json"] and argv[2] == "-l":
-            return json.dumps([{"combined": self.ports[argv[3]].combined}])
+        if argv[:2] == ["ethtool", "--json"]:
+            return json.dumps([self._ethtool_show(argv[2], self.ports[argv[3]])])
+        if argv[:2] == ["ethtool", "--show-priv-flags"]:
+            flags = self.ports[argv[2]].flags
+            return "Private flags for x:\n" + "".join(f"{n}: {'on' if on else 'off'}\n" for n, on in flags.items())
         if argv[:3] == ["tc", "-j", "qdisc"]:
             return json.dumps([self.ports[argv[5]].qdisc])
         if not self._goes_wrong(" ".join(argv)):
             self._set(argv)
         return ""
+
+    @staticmethod
+    def _ethtool_show(option: str, port: SimPort) -> dict[str, t.Any]:
+        if option == "-l":
+            return {"combined-max": 63, "combined": port.combined}
+        if option == "-g":
+            return {"rx-max": 8192, "tx-max": 8192, **port.rings}
+        if option == "-c":
+            return port.coalesce
+        assert option == "-k"
+        features = {name: {"active": on, "fixed": False, "requested": on} for name, on in port.features.items()}
+        return {"ifname": "x", **features, "rx-fcs": {"active": False, "fixed": True, "requested": False}}
 
     @staticmethod
     def _dcb_show(what: str, port: SimPort) -> dict[str, t.Any]:
@@ -144,12 +165,33 @@ class SimNode(FakeHost):
         if argv[0] == "ip":
             self.ports[argv[4]].mtu = int(argv[6])
         elif argv[0] == "ethtool":
-            port = self.ports[argv[2]]
-            port.rx, port.tx = argv[4] == "on", argv[6] == "on"
+            self._set_ethtool(argv[1], self.ports[argv[2]], dict(zip(argv[3::2], argv[4::2], strict=True)))
         elif argv[0] == "tc":
             self._set_qdisc(argv)
         else:
             self._set_dcb(argv[1], argv[2], self.ports[argv[4]], argv[5:])
+
+    @staticmethod
+    def _set_ethtool(option: str, port: SimPort, values: dict[str, str]) -> None:
+        switches = {name: value == "on" for name, value in values.items()}
+        if option == "-A":
+            port.rx, port.tx = switches["rx"], switches["tx"]
+        elif option == "-G":
+            port.rings.update({way: int(size) for way, size in values.items()})
+        elif option == "-L":
+            assert port.qdisc.get("options", {}).get("mode") != "channel", "mqprio in channel mode holds the channels"
+            port.combined = int(values["combined"])
+        elif option == "-K":
+            port.features.update(switches)
+        elif option == "--set-priv-flags":
+            port.flags.update(switches)
+            if "rx_cqe_moder" in switches:
+                port.coalesce.update(MODERATION)
+        else:
+            for name, value in values.items():
+                port.coalesce[name] = value == "on" if name.startswith("adaptive") else int(value)
+            if any(name.startswith("adaptive") for name in values):
+                port.coalesce.update(MODERATION)  # as mlx5 does it, even for what the same call asks for
 
     def _set_qdisc(self, argv: list[str]) -> None:
         port = self.ports[argv[4]]

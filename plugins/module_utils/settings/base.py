@@ -12,6 +12,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..operations import Operation
+from ..port_kinds import UPLINK
 
 if t.TYPE_CHECKING:
     from ..host import Host
@@ -42,6 +43,8 @@ class Setting:
     rank: int = 0
     # What follows when the running value is wrong: one clause, for findings.
     risk: str = ""
+    # To what it belongs (see port_kinds): decides on which kinds of port there is such a setting.
+    belongs_to: str = UPLINK
     # Whether a change interrupts traffic of the port (restarted queues), or even drops its link.
     disturbs: bool = False
     bounces_link: bool = False
@@ -85,6 +88,10 @@ class Setting:
     def cannot_restore(self, before: Value) -> str:
         """Why ``before`` can't be brought back, or an empty string when it can."""
         return ""
+
+    def narrowed(self, value: Value, wanted: Value) -> Value:
+        """The part of a running value that ``wanted`` speaks of. The rest is not managed."""
+        return value
 
     def shown(self, value: Value) -> Value:
         """The value as users see it, without what is only read along for checks."""

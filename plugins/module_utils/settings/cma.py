@@ -11,6 +11,7 @@ import typing as t
 
 from ..errors import ParseError, Unreadable
 from ..operations import MakeDir, Operation, Write
+from ..port_kinds import RDMA
 from .base import Setting, State, Value
 
 if t.TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Cma(Setting):
 
     name = "cma"
     rank = 90
+    belongs_to = RDMA
     risk = "connections made through rdma_cm use the default, lossy class"
 
     def read(self, host: Host, port: Port) -> Value:

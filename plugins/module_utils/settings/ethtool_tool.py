@@ -9,7 +9,9 @@ import typing as t
 from ..errors import HostError, Unreadable
 
 if t.TYPE_CHECKING:
-    from ..host import Host
+    from ..host import Done, Host
+
+_LACKING = "Operation not supported"
 
 
 def show(host: Host, option: str, netdev: str) -> str:
@@ -18,10 +20,22 @@ def show(host: Host, option: str, netdev: str) -> str:
     Raises Unreadable when the driver has no such feature, ToolMissing, HostError.
     """
     done = host.run("ethtool", "--json", option, netdev, check=False)
-    if done.rc and "Operation not supported" not in done.err:
-        done = host.run("ethtool", option, netdev, check=False)
     if done.rc == 0:
         return done.out
-    if "Operation not supported" in done.err:
-        raise Unreadable(f"{netdev}: the driver does not offer 'ethtool {option}' ({done.text()})")
+    if _LACKING in done.err:
+        raise _lacking(option, netdev, done)
+    return show_text(host, option, netdev)
+
+
+def show_text(host: Host, option: str, netdev: str) -> str:
+    """Output of ``ethtool <option> <netdev>``, for options that no version prints as JSON. Raises as ``show``."""
+    done = host.run("ethtool", option, netdev, check=False)
+    if done.rc == 0:
+        return done.out
+    if _LACKING in done.err:
+        raise _lacking(option, netdev, done)
     raise HostError(f"ethtool {option} {netdev}: exit status {done.rc}: {done.text()}")
+
+
+def _lacking(option: str, netdev: str, done: Done) -> Unreadable:
+    return Unreadable(f"{netdev}: the driver does not offer 'ethtool {option}' ({done.text()})")

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ..errors import PolicyError
+from ..errors import PolicyError, Unreadable
 from ..operations import Operation, Run
-from ..parsers.ethtool import parse_combined_channels
+from ..parsers.ethtool import parse_channels
 from ..parsers.tc import MAP_LENGTH, parse_root_qdisc
-from .base import Setting, State, Value
+from ..port_kinds import FUNCTION
+from .base import Change, Setting, State, Value
+from .channels import mqprio_holds
 from .ethtool_tool import show
 
 if t.TYPE_CHECKING:
@@ -70,6 +72,7 @@ class Mqprio(Setting):
 
     name = "mqprio"
     rank = 70
+    belongs_to = FUNCTION
     disturbs = True
     risk = "kernel traffic uses other transmit queues than declared (RDMA is not affected)"
 
@@ -78,7 +81,7 @@ class Mqprio(Setting):
         queues = host.listdir(f"/sys/class/net/{port.netdev}/queues")
         return {
             **value,
-            "combined": parse_combined_channels(show(host, "-l", port.netdev)),
+            "combined": _combined(host, port),
             "tx_queues": sum(name.startswith("tx-") for name in queues),
         }
 
@@ -107,8 +110,18 @@ class Mqprio(Setting):
             value["queues"] = [[actual["combined"], 0] for _class in range(wanted["num_tc"])]
         return value
 
+    def release(self, port: Port, wanted: State, state: State) -> Value | None:
+        if "channels" not in wanted or "channels" not in state:
+            return None
+        combined = wanted["channels"]["combined"]
+        held = combined != state["channels"]["combined"] and mqprio_holds(state[self.name], combined)
+        return ABSENT if held else None
+
+    def change(self, port: Port, wanted: Value, state: State) -> Change:
+        return super().change(port, wanted, {**state, self.name: _with_planned_channels(state[self.name], state)})
+
     def refuse(self, port: Port, wanted: Value, state: State) -> None:
-        actual = state[self.name]
+        actual = _with_planned_channels(state[self.name], state)
         if actual["kind"] == "other":
             raise PolicyError(
                 f"{port.netdev}: the root qdisc is {actual['qdisc']!r}, which somebody set and nothing could put back:"
@@ -124,6 +137,20 @@ class Mqprio(Setting):
         if wanted["kind"] == "mqprio":
             steps.append(Run(("tc", "qdisc", "add", "dev", port.netdev, "root", *_arguments(wanted))))
         return tuple(steps)
+
+
+def _combined(host: Host, port: Port) -> int:
+    combined = parse_channels(show(host, "-l", port.netdev))["combined"]
+    if combined is None:
+        raise Unreadable(f"{port.netdev}: mqprio: 'ethtool -l' states no current number of combined channels")
+    return int(combined)
+
+
+def _with_planned_channels(actual: Value, state: State) -> Value:
+    """The value with the queues that there will be once the channels are as planned."""
+    if "channels" not in state:
+        return actual
+    return {**actual, "combined": state["channels"]["combined"], "tx_queues": state["channels"]["combined"]}
 
 
 def _refuse_offload(port: Port, wanted: Value, actual: Value) -> None:

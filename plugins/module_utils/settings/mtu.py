@@ -8,6 +8,7 @@ import typing as t
 
 from ..errors import ParseError
 from ..operations import Operation, Run
+from ..port_kinds import NETDEV
 from .base import Setting, State, Value
 
 if t.TYPE_CHECKING:
@@ -21,6 +22,7 @@ class Mtu(Setting):
 
     name = "mtu"
     rank = 10
+    belongs_to = NETDEV
     disturbs = True
     risk = "RDMA runs with a smaller MTU than the fabric, or packets are dropped where the MTU is smaller"
 

@@ -10,19 +10,40 @@ from __future__ import annotations
 import typing as t
 
 from .base import Setting, State
+from .channels import Channels
 from .cma import Cma
+from .coalesce import Coalesce
 from .dcbx import Dcbx
 from .ets import Ets
+from .features import Features
 from .mqprio import Mqprio
 from .mtu import Mtu
 from .pause import Pause
+from .pcie import Pcie
 from .pfc import Pfc
+from .priv_flags import PrivFlags
+from .rings import Rings
 from .trust import Trust
 
 if t.TYPE_CHECKING:
     from ..policy import Policy
 
-SETTINGS: tuple[Setting, ...] = (Mtu(), Dcbx(), Trust(), Ets(), Pfc(), Pause(), Mqprio(), Cma())
+SETTINGS: tuple[Setting, ...] = (
+    Mtu(),
+    Rings(),
+    Channels(),
+    PrivFlags(),
+    Coalesce(),
+    Features(),
+    Pcie(),
+    Dcbx(),
+    Trust(),
+    Ets(),
+    Pfc(),
+    Pause(),
+    Mqprio(),
+    Cma(),
+)
 NAMES = tuple(setting.name for setting in SETTINGS)
 
 

@@ -39,8 +39,8 @@ def test_c12_global_pause_on() -> None:
 
 
 def test_c14_no_channels_in_a_ring_listing() -> None:
-    with pytest.raises(ParseError, match="no current 'Combined:'"):
-        ethtool.parse_combined_channels(case("c14-rings-na-and-cut.txt"))
+    with pytest.raises(ParseError, match="with 'Combined:' was expected"):
+        ethtool.parse_channels(case("c14-rings-na-and-cut.txt"))
 
 
 def test_d01_netdev_names_of_any_form() -> None:
@@ -97,8 +97,9 @@ def test_the_kernels_own_root_qdisc_is_the_default() -> None:
 
 def test_combined_channels_in_both_forms() -> None:
     text = "Channel parameters for x:\nPre-set maximums:\nCombined:\t63\nCurrent hardware settings:\nCombined:\t8\n"
-    assert ethtool.parse_combined_channels(text) == 8
-    assert ethtool.parse_combined_channels('[{"ifname":"ens1np0","combined-max":63,"combined":8}]') == 8
+    expected = {"combined": 8, "max": {"combined": 63}}
+    assert ethtool.parse_channels(text) == expected
+    assert ethtool.parse_channels('[{"ifname":"ens1np0","combined-max":63,"combined":8}]') == expected
 
 
 def test_user_queue_pairs_without_those_of_the_kernel() -> None:
@@ -127,7 +128,7 @@ PARSERS = [
     dcb.parse_app_dscp,
     dcb.parse_dcbx,
     ethtool.parse_pause,
-    ethtool.parse_combined_channels,
+    ethtool.parse_channels,
     tc.parse_root_qdisc,
     rdma.parse_links,
     rdma.parse_user_qps,
