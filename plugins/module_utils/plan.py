@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import typing as t
 from dataclasses import dataclass, field
+from itertools import chain
 
 from .errors import HostError, NotApplicable, PolicyError, RoceError, ToolMissing, Unreadable
 from .gids import read_gids
@@ -31,29 +32,32 @@ _PAUSE_S = 0.2
 # -- planning: pure ------------------------------------------------------------------------------
 
 
-def plan_port(settings: t.Sequence[Setting], port: Port, wanted: State, actual: State) -> list[Change]:
+def plan_port(
+    settings: t.Sequence[Setting], port: Port, wanted: State, actual: State, refused: dict[str, str] | None = None
+) -> list[Change]:
     """The changes that take a port from ``actual`` to ``wanted``, in the order to make them.
 
     First what must let go (highest rank first), then every setting by rank, each planned on the
-    state that the earlier changes will have made. Raises PolicyError for what the driver refuses.
+    state that the earlier changes will have made. What the driver refuses raises PolicyError, or with
+    ``refused`` (setting -> reason) is noted there and left as it is.
     """
     state = dict(actual)
     changes: list[Change] = []
     ranked = [s for s in sorted(settings, key=lambda s: s.rank) if s.name in wanted and s.name in actual]
-    for setting in reversed(ranked):
-        _extend(changes, state, setting, port, setting.release(port, wanted, state))
-    for setting in ranked:
-        _extend(changes, state, setting, port, wanted[setting.name])
+    releases = ((s, s.release(port, wanted, state)) for s in reversed(ranked))
+    for setting, value in chain(releases, ((s, wanted[s.name]) for s in ranked)):
+        if value is None or setting.equal(value, state[setting.name]):
+            continue
+        try:
+            setting.refuse(port, value, state)
+        except PolicyError as exc:
+            if refused is None:
+                raise
+            refused[setting.name] = str(exc)
+            continue
+        changes.append(setting.change(port, value, state))
+        state[setting.name] = changes[-1].after
     return changes
-
-
-def _extend(changes: list[Change], state: State, setting: Setting, port: Port, value: Value | None) -> None:
-    if value is None or setting.equal(value, state[setting.name]):
-        return
-    setting.refuse(port, value, state)
-    change = setting.change(port, value, state)
-    changes.append(change)
-    state[setting.name] = change.after
 
 
 def planned_state(actual: State, changes: t.Iterable[Change]) -> State:
@@ -209,23 +213,10 @@ def _roll_back(settings: t.Sequence[Setting], host: Host, run: PortRun, signs: S
 def _undo_plan(managed: list[Setting], run: PortRun, actual: State) -> list[Change]:
     """Undo is nothing but the plan from the new state to the old one, less what no tool can restore."""
     former = {s.name: run.before[s.name] for s in managed if s.name in actual}
-    for setting in managed:
-        refusal = _refusal(setting, run.port, former, actual)
-        if refusal:
-            run.error += f"; cannot be rolled back: {refusal}"
-            del former[setting.name]
-    return plan_port(managed, run.port, former, actual)
-
-
-def _refusal(setting: Setting, port: Port, wanted: State, state: State) -> str:
-    """Why a setting cannot go to its wanted value; empty when it can, or is there already."""
-    if setting.name not in wanted or setting.equal(wanted[setting.name], state[setting.name]):
-        return ""
-    try:
-        setting.refuse(port, wanted[setting.name], state)
-    except PolicyError as exc:
-        return str(exc)
-    return ""
+    refused: dict[str, str] = {}
+    changes = plan_port(managed, run.port, former, actual, refused)
+    run.error += "".join(f"; cannot be rolled back: {reason}" for reason in refused.values())
+    return changes
 
 
 # -- the link ------------------------------------------------------------------------------------

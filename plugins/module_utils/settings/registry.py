@@ -10,19 +10,39 @@ from __future__ import annotations
 import typing as t
 
 from .base import Setting, State
+from .buffers import Buffers, Cable
 from .cma import Cma
+from .cnp import Cnp
+from .dcqcn import Dcqcn
 from .dcbx import Dcbx
+from .ecn import Ecn
 from .ets import Ets
 from .mqprio import Mqprio
 from .mtu import Mtu
 from .pause import Pause
 from .pfc import Pfc
+from .traffic_class import TrafficClass
 from .trust import Trust
 
 if t.TYPE_CHECKING:
     from ..policy import Policy
 
-SETTINGS: tuple[Setting, ...] = (Mtu(), Dcbx(), Trust(), Ets(), Pfc(), Pause(), Mqprio(), Cma())
+SETTINGS: tuple[Setting, ...] = (
+    Mtu(),
+    Dcbx(),
+    Trust(),
+    Ets(),
+    Buffers(),
+    Cable(),
+    Pfc(),
+    Pause(),
+    Mqprio(),
+    Ecn(),
+    Cnp(),
+    Dcqcn(),
+    TrafficClass(),
+    Cma(),
+)
 NAMES = tuple(setting.name for setting in SETTINGS)
 
 
