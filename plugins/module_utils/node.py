@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
-from .checks.dcb_masters import check_lldpad
+from .checks.dcb_masters import check_masters
 from .errors import RoceError
 from .findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from .guards import busy_ports, management_netdevs
@@ -136,7 +136,7 @@ def _converge(host: Host, names: list[str], settings: t.Sequence[Setting], wante
         for run in runs:
             if not run.error:
                 apply_run(settings, host, run)
-    masters = [check_lldpad(host.process_names())] if "dcbx" in wanted else []
+    masters = check_masters(host.process_names()) if "dcbx" in wanted else []
     return Result(runs, settings, missing, masters)
 
 

@@ -298,9 +298,13 @@ def ets_table(value: t.Any) -> Value:
     return Policy(ets=classes).ets_table()
 
 
-def ecn_switches(value: t.Any) -> dict[int, bool]:
-    """Checked priorities with ECN on or off. Raises PolicyError."""
-    return _checked("ecn", value, _ecn, _ALLOWED["ecn"])
+def ecn_lists(on: t.Any, off: t.Any) -> dict[int, bool]:
+    """Checked priorities with ECN on and off. Raises PolicyError."""
+    enabled, disabled = prios("enabled_prios", on), prios("disabled_prios", off)
+    both = sorted(set(enabled) & set(disabled))
+    if both:
+        raise PolicyError(f"priority {both[0]} is in enabled_prios and in disabled_prios: one of them was expected")
+    return {**dict.fromkeys(enabled, True), **dict.fromkeys(disabled, False)}
 
 
 def cnp_marks(dscp_: t.Any, prio: t.Any) -> Value:

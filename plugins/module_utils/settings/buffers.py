@@ -131,9 +131,9 @@ def xoff_bytes(gbps: float, metres: int, mtu: int) -> int:
 
 def require_fit(port: Port, state: State) -> None:
     """Raise PolicyError when the buffers of a state break the driver's rules; nothing when they are unmanaged."""
-    if "buffers" not in state:
+    buffers = state.get("buffers")
+    if buffers is None:
         return
-    buffers = state["buffers"]
     sizes, total = buffers["buffer_size"], buffers["total_size"]
     if total is not None and sum(sizes) > total:
         raise PolicyError(f"{port.netdev}: buffers: {sizes} add up to {sum(sizes)}, at most {total} was expected")
@@ -157,7 +157,7 @@ def _room(state: State, along: Value) -> tuple[int, str]:
 
 
 def _lossless(state: State, along: Value) -> list[int]:
-    pause = state.get("pause", along["pause"])
+    pause: Value = state.get("pause") or along["pause"]
     if pause["rx"] or pause["tx"]:
         return list(range(PRIOS))
     return list(state.get("pfc", along)["enabled_prios"])

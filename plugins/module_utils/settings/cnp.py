@@ -51,7 +51,7 @@ class Cnp(Setting):
         return {**actual, **mode, **steps}
 
     def differing(self, wanted: Value, actual: Value) -> tuple[Value, Value]:
-        expected = {key: wanted[key] for key in ("dscp", "prio") if key in wanted}
+        expected: Value = {key: wanted[key] for key in ("dscp", "prio") if key in wanted}
         if "prio" in wanted and "prio_mode" in actual:
             expected["prio_mode"] = wanted.get("prio_mode", _OWN_PRIO)
         return {key: actual.get(key) for key in expected}, expected

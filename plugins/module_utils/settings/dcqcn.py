@@ -53,9 +53,7 @@ PARAMETERS = {
     "rpg_gd": Parameter("rp", "rp_gd", 0, 15, 11, "(binary logarithm)"),
     "rpg_min_dec_fac": Parameter("rp", "rp_min_dec_fac", 1, 100, 50, "percent"),
     "rpg_min_rate": Parameter("rp", "rp_min_rate", 0, _U32, 1, "Mb/s"),
-    "rate_to_set_on_first_cnp": Parameter(
-        "rp", "rp_rate_to_set_on_first_cnp", 0, _U32, 0, "Mb/s (0 is the link rate)"
-    ),
+    "rate_to_set_on_first_cnp": Parameter("rp", "rp_rate_to_set_on_first_cnp", 0, _U32, 0, "Mb/s (0 is the link rate)"),
     "dce_tcp_g": Parameter("rp", "rp_dce_tcp_g", 1, 1023, 1019),
     "dce_tcp_rtt": Parameter("rp", "rp_dce_tcp_rtt", 1, _U17, 1, "microseconds"),
     "rate_reduce_monitor_period": Parameter("rp", "rp_rate_reduce_monitor_period", 1, _U17, 4, "microseconds"),
@@ -77,6 +75,13 @@ def dcqcn_value(raw: t.Any) -> Value:
     if fastest and slowest > fastest:
         raise PolicyError(f"dcqcn: rpg_min_rate {slowest} is above rpg_max_rate {fastest}")
     return {"params": {name: params[name] for name in PARAMETERS if name in params}}
+
+
+def dcqcn_request(state: str, parameters: t.Any) -> Value:
+    """The checked value for the options of the module of that name. Raises PolicyError."""
+    if state == "reset" and parameters:
+        raise PolicyError(f"parameters: {parameters!r} … none were expected with state reset, which resets all of them")
+    return dcqcn_value(DEFAULTS if state == "reset" else parameters)
 
 
 def _checked(name: t.Any, value: t.Any) -> int:

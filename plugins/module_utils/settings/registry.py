@@ -13,8 +13,8 @@ from .base import Setting, State
 from .buffers import Buffers, Cable
 from .cma import Cma
 from .cnp import Cnp
-from .dcqcn import Dcqcn
 from .dcbx import Dcbx
+from .dcqcn import Dcqcn
 from .ecn import Ecn
 from .ets import Ets
 from .mqprio import Mqprio
