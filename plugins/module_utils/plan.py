@@ -16,6 +16,7 @@ from itertools import chain
 from .errors import HostError, NotApplicable, PolicyError, RoceError, ToolMissing, Unreadable
 from .gids import read_gids
 from .settings.base import Change, Setting, State, Value
+from .settings.dcb_tool import spoken
 
 if t.TYPE_CHECKING:
     from .host import Host
@@ -128,7 +129,7 @@ def plan_run(settings: t.Sequence[Setting], host: Host, port: Port, wanted: Stat
     """Read a port and plan its changes. Raises PolicyError; what can't be read is noted."""
     managed = [setting for setting in settings if setting.name in wanted]
     found = read_state(managed, host, port)
-    changes = plan_port(managed, port, wanted, found.state)
+    changes = spoken(host, plan_port(managed, port, wanted, found.state))
     after = planned_state(found.state, changes)
     return PortRun(port, wanted, found.state, after, changes, found.unreadable, found.skipped)
 
@@ -190,7 +191,7 @@ def _roll_back(settings: t.Sequence[Setting], host: Host, run: PortRun, signs: S
     """Bring the port back to its former state as far as it goes, and note what differs still."""
     managed = _managed(settings, run)
     actual = read_state(managed, host, run.port).state
-    for change in _undo_plan(managed, run, actual):
+    for change in spoken(host, _undo_plan(managed, run, actual)):
         for operation in change.operations:
             try:
                 operation.perform(host)

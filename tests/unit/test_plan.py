@@ -21,7 +21,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sim_node import SimNode, SimPort
 
-PORT = Port("mlx5_0", 1, "ens1np0")
+PORT = Port("mlx5_0", 1, "ens1np0", pci="0000:17:00.0")
 CASES = sorted((Path(__file__).parent / "cases" / "plan").glob("*.json"))
 
 
@@ -125,7 +125,7 @@ def test_an_unreadable_port_is_named_and_left_alone_while_others_go_on() -> None
 
 def test_a_missing_tool_names_the_package_and_is_unknown_in_check_mode() -> None:
     node = bare()
-    node.missing_tools = {"dcb"}
+    node.missing_tools = {"dcb", "mlnx_qos"}
     result = run(node, {}, dry_run=True).as_dict()
     assert set(result["unknown"]["ens1np0"]) == {"dcbx", "trust", "ets", "pfc"}
     assert "install package" in result["unknown"]["ens1np0"]["pfc"]
