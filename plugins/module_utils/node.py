@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from .checks.dcb_masters import check_lldpad
+from .checks.dcb_masters import check_masters
 from .errors import PolicyError, RoceError
 from .findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from .guards import busy_ports, management_netdevs
@@ -177,7 +177,7 @@ def _converge(host: Host, demands: t.Sequence[Demand], settings: t.Sequence[Sett
             if not run.error:
                 apply_run(settings, host, run)
     dcbx = any("dcbx" in demand.wanted for demand in demands)
-    masters = [check_lldpad(host.process_names())] if dcbx else []
+    masters = check_masters(host.process_names()) if dcbx else []
     result = Result(runs, settings, missing, masters, read_disk(host, options.save))
     result.settle_disk(host, options.dry_run)
     return result

@@ -17,6 +17,7 @@ from .errors import HostError, NotApplicable, PolicyError, RoceError, ToolMissin
 from .gids import read_gids
 from .port_kinds import lacks
 from .settings.base import Change, Setting, State, Value
+from .settings.dcb_tool import spoken
 
 if t.TYPE_CHECKING:
     from .host import Host
@@ -140,6 +141,7 @@ def plan_run(settings: t.Sequence[Setting], host: Host, port: Port, wanted: Stat
     found = read_state(managed, host, port, wanted)
     changes = plan_port(managed, port, wanted, found.state)
     _refuse_clashes(settings, host, port, wanted, changes)
+    changes = spoken(host, changes)
     after = planned_state(found.state, changes)
     return PortRun(port, wanted, found.state, after, changes, found.unreadable, found.skipped)
 
@@ -212,7 +214,7 @@ def _roll_back(settings: t.Sequence[Setting], host: Host, run: PortRun, signs: S
     """Bring the port back to its former state as far as it goes, and note what differs still."""
     managed = _managed(settings, run)
     actual = read_state(managed, host, run.port, run.wanted).state
-    for change in _undo_plan(managed, run, actual):
+    for change in spoken(host, _undo_plan(managed, run, actual)):
         for operation in change.operations:
             try:
                 operation.perform(host)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 import typing as t
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 from .errors import PolicyError
 from .nic import parse_nic
 from .settings.base import State, Value
 from .settings.cma import MODES
+from .settings.dcqcn import dcqcn_value
 from .settings.mqprio import ABSENT, mqprio_value
 from .settings.partial import Partial
 from .settings.registry import NAMES, SETTINGS
@@ -29,6 +30,8 @@ _ALLOWED = {
     "prios": "a list of priorities 0 to 7",
     "dscp_map": "a mapping of DSCP 0..63 to priority 0..7",
     "ets": "a list of {tc: 0..7, prios: [0..7], tsa: ets or strict, bw: 0..100}",
+    "ecn": "a list of priorities 0 to 7, or a mapping of them to true or false",
+    "buffers": "{prio_buffer: 8 buffers 0 to 7, one per priority, buffer_size: 8 sizes in bytes}",
     "mqprio": "'absent' or {num_tc: 1..16, map: [0..15], queues: [COUNT@OFFSET], hw: bool, mode: dcb or channel}",
 }
 
@@ -70,6 +73,10 @@ class Policy:
     tos: int = 106
     mqprio: Value | None = None
     nic: Value | None = None
+    ecn: dict[int, bool] = field(default_factory=lambda: {3: True})
+    dcqcn: Value | None = None
+    cable_length: int | None = None
+    buffers: Value | None = None
     unmanaged: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -87,8 +94,13 @@ class Policy:
         return {"tsa": tsa, "bw": bw, "prio_tc": prio_tc}
 
     def nccl(self) -> dict[str, str]:
-        """NCCL variables that follow from the policy alone."""
-        return {"NCCL_IB_TC": str(self.tos)}
+        """NCCL variables that follow from the policy alone.
+
+        Control messages (FIFO) and queue pairs made by GPUs (GIN) have a class of their own in some versions. Where
+        ports trust the VLAN priority, mlx5 takes it from the service level.
+        """
+        classes = {name: str(self.tos) for name in ("NCCL_IB_TC", "NCCL_IB_FIFO_TC", "NCCL_GIN_IB_TC")}
+        return {**classes, "NCCL_IB_SL": str(self.data_prio)} if self.trust == "pcp" else classes
 
     def derived(self) -> dict[str, t.Any]:
         """What follows from the policy, as plain JSON, for inventories, templates and reports."""
@@ -260,6 +272,23 @@ def _mqprio(value: t.Any) -> Value:
     return mqprio_value(num_tc, map_, queues, offload)
 
 
+def _ecn(value: t.Any) -> dict[int, bool]:
+    if isinstance(value, t.Mapping):
+        return {_integer(0, PRIOS - 1)(prio): _switch(on) for prio, on in value.items()}
+    return dict.fromkeys(_prios(value), True)
+
+
+def _buffers(value: t.Any) -> Value:
+    if not isinstance(value, t.Mapping) or set(value) != {"prio_buffer", "buffer_size"}:
+        raise ValueError
+    if any(not isinstance(part, (list, tuple)) or len(part) != PRIOS for part in value.values()):
+        raise ValueError
+    return {
+        "prio_buffer": [_integer(0, PRIOS - 1)(buffer) for buffer in value["prio_buffer"]],
+        "buffer_size": [_integer(0, 2**31)(size) for size in value["buffer_size"]],
+    }
+
+
 def default_ets(data_prio: int, cnp_prio: int) -> tuple[EtsClass, ...]:
     """Half for RDMA, half for the rest, CNPs strict above both."""
     others = tuple(prio for prio in range(PRIOS) if prio not in (data_prio, cnp_prio))
@@ -303,6 +332,35 @@ def ets_table(value: t.Any) -> Value:
     return Policy(ets=classes).ets_table()
 
 
+def ecn_lists(on: t.Any, off: t.Any) -> dict[int, bool]:
+    """Checked priorities with ECN on and off. Raises PolicyError."""
+    enabled, disabled = prios("enabled_prios", on), prios("disabled_prios", off)
+    both = sorted(set(enabled) & set(disabled))
+    if both:
+        raise PolicyError(f"priority {both[0]} is in enabled_prios and in disabled_prios: one of them was expected")
+    return {**dict.fromkeys(enabled, True), **dict.fromkeys(disabled, False)}
+
+
+def cnp_marks(dscp_: t.Any, prio: t.Any) -> Value:
+    """Checked DSCP and priority of CNPs, those that are given. Raises PolicyError."""
+    given = {"dscp": (dscp_, 63), "prio": (prio, PRIOS - 1)}
+    return {
+        name: _checked(f"cnp_{name}", value, _integer(0, most), f"0 to {most}")
+        for name, (value, most) in given.items()
+        if value is not None
+    }
+
+
+def cable_metres(value: t.Any) -> int:
+    """A checked length of cable. Raises PolicyError."""
+    return _checked("cable_length", value, _integer(1, 999), "1 to 999 metres")
+
+
+def buffer_table(value: t.Any) -> Value:
+    """Checked port buffers. Raises PolicyError."""
+    return _checked("buffers", value, _buffers, _ALLOWED["buffers"])
+
+
 def mqprio_table(value: t.Any) -> Value:
     """A checked root qdisc: "absent" or the mapping of ``roce_policy.mqprio``. Raises PolicyError."""
     return _checked("mqprio", value, _mqprio, _ALLOWED["mqprio"])
@@ -330,7 +388,7 @@ def parse_policy(raw: t.Mapping[str, t.Any]) -> Policy:
     problems = reader.problems or _contradictions(policy)
     if problems:
         raise PolicyError("roce_policy: " + "; ".join(problems))
-    return policy
+    return replace(policy, warnings=tuple(_warnings(policy)))
 
 
 def _read(reader: _Reader) -> Policy:
@@ -358,18 +416,30 @@ def _read(reader: _Reader) -> Policy:
         tos=tos,
         mqprio=reader.take("mqprio", None, _mqprio, _ALLOWED["mqprio"]),
         nic=reader.nic(),
+        ecn=reader.take("ecn", {data_prio: True}, _ecn, _ALLOWED["ecn"]),
+        dcqcn=reader.take("dcqcn", None, dcqcn_value, ""),
+        cable_length=reader.take("cable_length", None, _integer(1, 999), "1 to 999 metres"),
+        buffers=reader.take("buffers", None, _buffers, _ALLOWED["buffers"]),
         unmanaged=reader.take("unmanaged", (), _names, f"a list of {', '.join(NAMES)}"),
-        warnings=_warnings(tos),
     )
 
 
-def _warnings(tos: int) -> tuple[str, ...]:
+def _warnings(policy: Policy) -> t.Iterator[str]:
+    tos, prio = policy.tos, policy.data_prio
     if tos & 3 == 0:
         # mlx5 takes the DSCP from the TOS and sets ECT by itself when congestion control is on.
-        return (
-            f"tos: {tos} has no ECN bits ({tos | 2} has); mlx5 programs only its DSCP, other stacks may send non-ECT",
-        )
-    return ()
+        yield f"tos: {tos} has no ECN bits ({tos | 2} has); mlx5 programs only its DSCP, other stacks may send non-ECT"
+    if "ecn" not in policy.unmanaged and not policy.ecn.get(prio):
+        yield f"ecn: data_prio {prio} is not on: senders will not slow down, congestion is left to PFC alone"
+    if policy.buffers is not None:
+        yield from _shared_buffers(policy.pfc, policy.buffers["prio_buffer"])
+
+
+def _shared_buffers(pfc: tuple[int, ...], prio_buffer: list[int]) -> t.Iterator[str]:
+    lossless = {prio_buffer[prio] for prio in pfc}
+    lossy = [prio for prio in range(PRIOS) if prio not in pfc and prio_buffer[prio] in lossless]
+    if lossy:
+        yield f"buffers: priorities {lossy} are not in pfc and share a buffer with pfc {list(pfc)}: they fill its room"
 
 
 def _contradictions(policy: Policy) -> list[str]:
@@ -378,6 +448,7 @@ def _contradictions(policy: Policy) -> list[str]:
         *_dscp_contradictions(policy),
         *_ets_contradictions(policy.ets),
         *_channel_contradictions(policy),
+        *_buffer_contradictions(policy),
     ]
 
 
@@ -429,6 +500,15 @@ def _channel_contradictions(policy: Policy) -> t.Iterator[str]:
     queues = sum(count for count, _offset in (policy.mqprio or {})["queues"])
     if queues != combined and "mqprio" not in policy.unmanaged:
         yield f"mqprio in mode channel has {queues} queues, nic.channels.combined is {combined}: they must be the same"
+
+
+def _buffer_contradictions(policy: Policy) -> t.Iterator[str]:
+    if policy.buffers is None:
+        return
+    prio_buffer, sizes = policy.buffers["prio_buffer"], policy.buffers["buffer_size"]
+    for prio in policy.pfc:
+        if sizes[prio_buffer[prio]] == 0:
+            yield f"buffers: priority {prio} is in pfc, and its buffer {prio_buffer[prio]} has no size"
 
 
 def _ets_duplicates(classes: tuple[EtsClass, ...]) -> t.Iterator[str]:

@@ -13,6 +13,8 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ansible_collections.lossless.roce.plugins.module_utils.errors import HostError
+from ansible_collections.lossless.roce.plugins.module_utils.settings.buffers import xoff_bytes
+from ansible_collections.lossless.roce.plugins.module_utils.settings.dcqcn import PARAMETERS
 from fake_host import FakeHost
 
 MODERATION = {"rx-usecs": 8, "rx-frames": 128, "tx-usecs": 16, "tx-frames": 32}
@@ -40,6 +42,17 @@ class SimPort:
     flags: dict[str, bool] = field(default_factory=lambda: {"rx_cqe_moder": True, "rx_cqe_compress": False})
     tos: int = 0
     exposed: bool = False
+    flavour: str = ""  # inbox or ofed: where the card's congestion control is shown; empty: nowhere
+    cable: int = 7
+    prio_buffer: list[int] = field(default_factory=lambda: [0] * 8)
+    buffer_size: list[int] = field(default_factory=lambda: [262016] + [0] * 7)
+
+    def fits(self) -> bool:
+        """The driver's rules for buffers, on a link of 200 Gb/s."""
+        prios = set(range(8)) if self.rx or self.tx else self.pfc
+        room = xoff_bytes(200, self.cable, self.mtu) + 9978 + 128
+        lossless = [self.buffer_size[self.prio_buffer[prio]] for prio in prios]
+        return all(size >= room for size in lossless) and sum(self.buffer_size) <= 1027072
 
 
 class SimNode(FakeHost):
@@ -55,9 +68,30 @@ class SimNode(FakeHost):
         for name, port in ports.items():
             self.files[f"/sys/class/net/{name}/carrier"] = "1\n"
             self.files[f"/sys/class/infiniband/{port.ibdev}/ports/1/link_layer"] = "Ethernet\n"
+            self.files[f"/sys/class/net/{name}/speed"] = "200000\n"
             for queue in range(64):
                 self.files[f"/sys/class/net/{name}/queues/tx-{queue}/tx_timeout"] = "0\n"
+            self._add_congestion_files(name, port)
         self.files["/sys/kernel/config/rdma_cm/."] = ""
+
+    def _add_congestion_files(self, name: str, port: SimPort) -> None:
+        address = f"0000:{17 + list(self.ports).index(name)}:00.0"
+        self.links[f"/sys/class/net/{name}/device"] = f"/sys/devices/pci0000:00/{address}"
+        ecn, debugfs = f"/sys/class/net/{name}/ecn", f"/sys/kernel/debug/mlx5/{address}/cc_params"
+        cnp = {"dscp": ("cnp_dscp", "np_cnp_dscp", 48), "prio": ("cnp_802p_prio", "np_cnp_prio", 6)}
+        for ofed, inbox, value in cnp.values():
+            self.files[f"{ecn}/roce_np/{ofed}" if port.flavour == "ofed" else f"{debugfs}/{inbox}"] = f"{value}\n"
+        for ofed, parameter in PARAMETERS.items():
+            path = f"{ecn}/roce_{parameter.side}/{ofed}" if port.flavour == "ofed" else f"{debugfs}/{parameter.inbox}"
+            self.files[path] = f"{parameter.default}\n"
+        if port.flavour == "ofed":
+            switches = [f"{ecn}/roce_{side}/enable/{prio}" for side in ("np", "rp") for prio in range(8)]
+            self.files.update(dict.fromkeys(switches, "1\n"))
+            self.files[f"/sys/class/infiniband/{port.ibdev}/tc/1/traffic_class"] = ""
+        elif port.flavour == "inbox":
+            self.files[f"{debugfs}/np_cnp_prio_mode"] = "1\n"
+        else:
+            self.files = {path: text for path, text in self.files.items() if not path.startswith(debugfs)}
 
     # -- files -----------------------------------------------------------------------------
 
@@ -86,12 +120,22 @@ class SimNode(FakeHost):
     def write(self, path: str, content: str) -> None:
         if self._goes_wrong(f"write {path}"):
             return
+        if path in self.files and path.startswith("/sys/"):
+            self._write_congestion(path, int(content))
+            return
         if not path.startswith("/sys/"):
             super().write(path, content)
             return
         port = next(port for port in self.ports.values() if path.split("/")[5] == port.ibdev)
         if path.endswith("_tos"):
             port.tos = int(content)
+
+    def _write_congestion(self, path: str, value: int) -> None:
+        self.files[path] = f"{value}\n"
+        if path.endswith("/np_cnp_prio"):
+            self.files[f"{path}_mode"] = "0\n"
+        if path.endswith("/traffic_class"):
+            self.files[path] = f"Global tclass={value}\n" if value >= 0 else ""
 
     # -- commands --------------------------------------------------------------------------
 
@@ -113,6 +157,8 @@ class SimNode(FakeHost):
             )
         if argv[:4] == ["rdma", "-j", "resource", "show"]:
             return json.dumps(self.users)
+        if argv[:3] == ["ip", "-j", "-d"]:
+            return json.dumps([{"ifname": argv[6], "mtu": self.ports[argv[6]].mtu, "max_mtu": 9978}])
         if argv[:3] == ["ip", "-j", "address"]:
             return "[]"
         if argv[0] == "dcb" and argv[1] == "-j":
@@ -159,7 +205,9 @@ class SimNode(FakeHost):
             return {"dscp_prio": [[d, p, " "] for d, p in sorted(port.app.items())]} if port.app else {}
         if what == "ets":
             return {"tc_tsa": port.tsa, "tc_bw": port.bw, "prio_tc": port.prio_tc}
-        return {"pfc_cap": 8, "delay": 7, "prio_pfc": [prio in port.pfc for prio in range(8)]}
+        if what == "buffer":
+            return {"prio_buffer": port.prio_buffer, "buffer_size": port.buffer_size, "total_size": 1027072}
+        return {"pfc_cap": 8, "delay": port.cable, "prio_pfc": [prio in port.pfc for prio in range(8)]}
 
     def _set(self, argv: list[str]) -> None:
         if argv[0] == "ip":
@@ -215,11 +263,19 @@ class SimNode(FakeHost):
         pairs = [word.split(":") for word in words if ":" in word]
         if what == "dcbx":
             port.host_dcbx = "host" in words
+        elif what == "pfc" and "delay" in words:
+            port.cable = int(words[words.index("delay") + 1])
+            assert port.fits(), "a cable too long for the buffers"
+        elif what == "buffer":
+            port.prio_buffer = [int(buffer) for _prio, buffer in pairs[:8]]
+            port.buffer_size = [int(size) // 128 * 128 for _buffer, size in pairs[8:]]
+            assert port.fits(), "buffers too small, or too large together"
         elif what == "pfc":
             assert not (port.rx or port.tx) or all(state == "off" for _prio, state in pairs), (
                 "PFC on under global pause"
             )
             port.pfc = {int(prio) for prio, state in pairs if state == "on"}
+            assert port.fits(), "PFC on a buffer that is too small"
         elif what == "app" and verb == "flush":
             port.app = {}
         elif what == "app":

@@ -25,7 +25,7 @@ def test_an_empty_policy_is_the_usual_lossless_one() -> None:
     assert state["ets"]["bw"] == [50, 0, 0, 50, 0, 0, 0, 0]
     assert state["cma"] == {"mode": "RoCE v2", "tos": 106, "exposed": True}
     assert "mqprio" not in state
-    assert policy.derived()["nccl"] == {"NCCL_IB_TC": "106"}
+    assert policy.derived()["nccl"] == {"NCCL_IB_TC": "106", "NCCL_IB_FIFO_TC": "106", "NCCL_GIN_IB_TC": "106"}
     assert policy.warnings == ()
 
 

@@ -7,6 +7,11 @@ from __future__ import annotations
 from ..findings import FAIL, PASS, Finding
 
 
+def check_masters(running: list[str]) -> list[Finding]:
+    """Findings on the LLDP daemons, from the names of the node's processes."""
+    return [check_lldpad(running), check_lldpd(running)]
+
+
 def check_lldpad(running: list[str]) -> Finding:
     """A finding on lldpad, from the names of the node's processes."""
     there = "lldpad" in running
@@ -26,3 +31,23 @@ def check_lldpad(running: list[str]) -> Finding:
         if there
         else "",
     )
+
+
+def check_lldpd(running: list[str]) -> Finding:
+    """A finding on lldpd: alone it is harmless, beside lldpad it is not."""
+    there, both = "lldpd" in running, "lldpd" in running and "lldpad" in running
+    return Finding(
+        check="lldpd",
+        verdict=FAIL if both else PASS,
+        observed="running" if there else "not running",
+        expected="running alone, or not running",
+        evidence="/proc/*/comm",
+        cause=_lldpd_cause(there, both),
+        remedy="keep one of them: apt-get remove lldpad, or systemctl disable --now lldpd.service" if both else "",
+    )
+
+
+def _lldpd_cause(there: bool, both: bool) -> str:
+    if both:
+        return "lldpd and lldpad both send and take LLDP frames of the same ports: neighbours see two agents in turn"
+    return "lldpd announces the node to the switch, and changes no setting of the ports" if there else ""

@@ -89,6 +89,16 @@ def parse_app_dscp(text: str) -> dict[int, int]:
     return dict(sorted(mapping.items()))
 
 
+def parse_buffer(text: str) -> dict[str, t.Any]:
+    """``{"prio_buffer": [8], "buffer_size": [8, bytes], "total_size": bytes or None}``."""
+    data = parse_object(text)
+    return {
+        "prio_buffer": _eight_in_range(data, "prio_buffer", PRIOS),
+        "buffer_size": _eight_in_range(data, "buffer_size", 2**32),
+        "total_size": _number_or_none(data.get("total_size")),
+    }
+
+
 def parse_dcbx(text: str) -> dict[str, bool]:
     """Flags of the DCBX mode: host, lld_managed, cee, ieee, static. Only those set are printed."""
     data = parse_object(text)
@@ -99,6 +109,13 @@ def _eight(data: dict[str, t.Any], key: str, kind: type) -> list[t.Any]:
     values = data.get(key)
     if not (isinstance(values, list) and len(values) == PRIOS and all(_is(value, kind) for value in values)):
         raise ParseError(f"dcb: {key} is {values!r}, eight values of type {kind.__name__} were expected")
+    return values
+
+
+def _eight_in_range(data: dict[str, t.Any], key: str, limit: int) -> list[int]:
+    values = _eight(data, key, int)
+    if not all(_in_range(value, limit) for value in values):
+        raise ParseError(f"dcb: {key} is {values!r}, values of 0 to {limit - 1} were expected")
     return values
 
 

@@ -10,6 +10,7 @@ from ..errors import PolicyError
 from ..operations import Operation, Run
 from ..parsers.dcb import PRIOS, parse_pfc
 from .base import Setting, State, Value
+from .buffers import lossless_before_buffers, require_fit
 from .dcb_tool import show
 
 if t.TYPE_CHECKING:
@@ -49,7 +50,13 @@ class Pfc(Setting):
     def release(self, port: Port, wanted: State, state: State) -> Value | None:
         pause = wanted.get("pause", {})
         # PFC and global pause share one register: pause goes on only where PFC has gone off.
-        return wanted[self.name] if pause.get("rx") or pause.get("tx") else None
+        if pause.get("rx") or pause.get("tx"):
+            return wanted[self.name]
+        return lossless_before_buffers(wanted, state)
+
+    def refuse(self, port: Port, wanted: Value, state: State) -> None:
+        if set(wanted["enabled_prios"]) - set(state[self.name]["enabled_prios"]):
+            require_fit(port, {**state, self.name: wanted})
 
     def operations(self, port: Port, wanted: Value, state: State) -> tuple[Operation, ...]:
         flags = (f"{prio}:{'on' if prio in wanted['enabled_prios'] else 'off'}" for prio in range(PRIOS))

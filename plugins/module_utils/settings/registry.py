@@ -10,10 +10,14 @@ from __future__ import annotations
 import typing as t
 
 from .base import Setting, State
+from .buffers import Buffers, Cable
 from .channels import Channels
 from .cma import Cma
+from .cnp import Cnp
 from .coalesce import Coalesce
 from .dcbx import Dcbx
+from .dcqcn import Dcqcn
+from .ecn import Ecn
 from .ets import Ets
 from .features import Features
 from .mqprio import Mqprio
@@ -23,6 +27,7 @@ from .pcie import Pcie
 from .pfc import Pfc
 from .priv_flags import PrivFlags
 from .rings import Rings
+from .traffic_class import TrafficClass
 from .trust import Trust
 
 if t.TYPE_CHECKING:
@@ -39,9 +44,15 @@ SETTINGS: tuple[Setting, ...] = (
     Dcbx(),
     Trust(),
     Ets(),
+    Buffers(),
+    Cable(),
     Pfc(),
     Pause(),
     Mqprio(),
+    Ecn(),
+    Cnp(),
+    Dcqcn(),
+    TrafficClass(),
     Cma(),
 )
 NAMES = tuple(setting.name for setting in SETTINGS)
