@@ -35,6 +35,10 @@ PACKAGES = {
     "ib_write_bw": "perftest",
     "ibv_devinfo": "ibverbs-utils",
     "lspci": "pciutils",
+    "mstconfig": "mstflint",
+    "mstfwreset": "mstflint",
+    "modprobe": "kmod",
+    "modinfo": "kmod",
 }
 _COMMAND_LIMIT_S = 60.0
 _PR_SET_PDEATHSIG = 1
