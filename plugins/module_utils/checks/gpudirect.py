@@ -139,7 +139,7 @@ def _finding(facts: GpuFacts, verdict: str, path: str, cause: str, remedy: str) 
     return Finding(
         check="gpudirect",
         verdict=verdict,
-        observed={"path": path, **facts.as_dict()},
+        observed={"path": path, **(facts.as_dict() if facts.gpus or facts.driver else {})},
         expected="dma-buf or nvidia_peermem",
         evidence="/sys/module/nvidia*, /proc/driver/nvidia/version, modinfo, /sys/kernel/mm/memory_peers, libibverbs",
         cause=cause,

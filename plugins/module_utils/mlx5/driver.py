@@ -8,17 +8,17 @@ Private to the collection.
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..checks import gpudirect
 from ..checks.driver import has_card, judge_card
 from ..errors import RoceError
-from ..findings import Finding
+from ..findings import PASS, Finding
 from .devices import select_devices
 from .devlink import DevlinkPart
 from .modules import ModulesPart, Options, OptionsPart
 from .netns import NetnsPart, with_netns
-from .part import Operation, Part, Plan
+from .part import Operation, Part, Plan, WaitFor
 from .restart import StackPart
 
 if t.TYPE_CHECKING:
@@ -102,10 +102,14 @@ def _converge(host: Host, request: Request) -> Result:
         gpu_path=choice.path if gpu.driver else "none",
         findings=[judge_card(has_card(host))],
     )
+    errors = {part.name: _apply(host, plans[part.name], result, request.dry_run) for part in parts}
     for part in parts:
-        error = _apply(host, part, plans[part.name], result, request.dry_run)
-        result.findings += part.findings(plans[part.name].note, error)
-        problem = part.problem(error)
+        if result.done and not request.dry_run:
+            part.read(host)
+        repaired = bool(plans[part.name].operations) and not request.dry_run
+        found = part.findings(plans[part.name].note, errors[part.name])
+        result.findings += [_repaired(finding) for finding in found] if repaired else found
+        problem = part.problem(errors[part.name])
         result.errors += [problem] if problem and not request.dry_run else []
     if request.gpu_direct != "none":
         seen = gpu if request.dry_run or not peermem else gpudirect.read_gpu(host, gpu.gpus)
@@ -128,22 +132,24 @@ def _parts(host: Host, request: Request, more_modules: tuple[str, ...]) -> list[
     ]
 
 
-def _apply(host: Host, part: Part, plan: Plan, result: Result, dry_run: bool) -> str:
-    """Perform one part's plan and look again; the error of an operation, empty when all went well."""
+def _apply(host: Host, plan: Plan, result: Result, dry_run: bool) -> str:
+    """Perform one part's plan; the error of an operation, empty when all went well."""
     if dry_run:
         result.done += plan.operations
         return ""
-    error = ""
     try:
         for operation in plan.operations:
             result.done.append(operation)
             operation.perform(host)
-            result.restarted = result.restarted or operation.shown()[0] == "wait"
+            result.restarted = result.restarted or isinstance(operation, WaitFor)
     except RoceError as exc:
-        error = str(exc)
-    if plan.operations:
-        part.read(host)
-    return error
+        return str(exc)
+    return ""
+
+
+def _repaired(finding: Finding) -> Finding:
+    """The terminal names what a run put right."""
+    return replace(finding, cause="repaired by this run") if finding.verdict == PASS and not finding.cause else finding
 
 
 def _gpus(host: Host) -> int:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import typing as t
+from dataclasses import replace
 
 from ..checks.driver import STACK, Modules, judge_modules, read_modules
 from ..errors import PolicyError
@@ -71,15 +72,24 @@ class ModulesPart(Part):
         for name in self.modules.not_loaded(self.names):
             plan.operations.append(Run(("modprobe", name)))
             plan.before[name], plan.after[name] = "not loaded", "loaded"
-        there = [name for name in self.names if name not in self.modules.missing(self.names)]
-        content = _HEADER + "".join(f"{name}\n" for name in there)
-        if there and self._file != content:
+        content = self._content()
+        if self._file != content and self.names:
             plan.operations.append(Write(LOAD_FILE, content))
             plan.before[LOAD_FILE], plan.after[LOAD_FILE] = self._file or "", content
         return plan
 
+    def _content(self) -> str:
+        missing = self.modules.missing(self.names)
+        return _HEADER + "".join(f"{name}\n" for name in self.names if name not in missing)
+
     def findings(self, note: str, error: str) -> list[Finding]:
-        return [judge_modules(self.modules, self.names, error)] if self.names else []
+        if not self.names:
+            return []
+        finding = judge_modules(self.modules, self.names, error)
+        if finding.verdict == PASS and self._file != self._content():
+            cause = error or f"loaded, and {LOAD_FILE} does not load them at the next boot"
+            finding = replace(finding, verdict=FAIL, evidence=LOAD_FILE, cause=cause, remedy="role mlx5 writes it")
+        return [replace(finding, layers={"running": finding.observed, "on_disk": _listed(self._file)})]
 
     def problem(self, error: str) -> str:
         missing = self.modules.missing(self.names)
@@ -164,6 +174,10 @@ class OptionsPart(Part):
                 "on_disk": wanted if on_disk else None,
             },
         )
+
+
+def _listed(text: str | None) -> list[str]:
+    return [line.strip() for line in (text or "").splitlines() if line.strip() and not line.startswith("#")]
 
 
 def _check_parameters(modules: Modules, module: str, parameters: t.Iterable[str]) -> None:

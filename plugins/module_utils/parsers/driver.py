@@ -39,11 +39,13 @@ def parse_modinfo(text: str) -> dict[str, ModuleFile]:
         found = re.match(r"(\w+):\s*(.*)", line)
         if not found:
             continue
-        if found.group(1) == "filename":
+        key = found.group(1)
+        # A block starts with its file, or with its name where the module is built in.
+        if key in ("filename", "name") and (not blocks or key in dict(blocks[-1])):
             blocks.append([])
         if blocks:
-            blocks[-1].append((found.group(1), found.group(2).strip()))
-    modules = [_module(block) for block in blocks]
+            blocks[-1].append((key, found.group(2).strip()))
+    modules = [_module(block) for block in blocks if "filename" in dict(block)]
     return {module.name: module for module in modules}
 
 
