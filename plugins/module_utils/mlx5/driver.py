@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from ..checks import gpudirect
 from ..checks.driver import has_card, judge_card
-from ..errors import RoceError
-from ..findings import PASS, Finding
+from ..errors import RoceError, ToolMissing
+from ..findings import PASS, UNKNOWN, Finding
 from .devices import select_devices
 from .devlink import DevlinkPart
 from .modules import ModulesPart, Options, OptionsPart
@@ -83,10 +83,14 @@ def converge(host: Host, request: Request) -> Result:
     Raises RoceError for what is wrong before anything is changed. A part that fails later is in the
     result's ``message()``; the others have gone on.
     """
-    if request.dry_run:
+    if not request.dry_run:
+        with host.lock():
+            return _converge(host, request)
+    try:
         return _converge(host, request)
-    with host.lock():
-        return _converge(host, request)
+    except ToolMissing as exc:  # on a bare node the role baseline would bring it first
+        evidence, remedy = f"which {exc.tool}", "role baseline installs the tools"
+        return Result(findings=[Finding("driver", UNKNOWN, evidence=evidence, cause=str(exc), remedy=remedy)])
 
 
 def _converge(host: Host, request: Request) -> Result:

@@ -37,7 +37,7 @@ class Node(FakeHost):
         links = '[{"ifname":"mlx5_0","port":1,"state":"ACTIVE","netdev":"ens1np0"}]' if card else "[]"
         outputs = {"rdma -j link show": links, "rdma -j resource show qp": "[]"}
         super().__init__(outputs=outputs)
-        self.on_disk: dict[str, str] = {name: "" for name in (*MODULES, "ib_core")}
+        self.on_disk: dict[str, str] = dict.fromkeys((*MODULES, "ib_core"), "")
         self.on_disk["ib_core"] = "parm: netns_mode:Share device among net namespaces (bool)\n"
         self.netns, self.busy_namespaces = "shared", False
         self.params = {"enable_roce": ("driverinit", True), "flow_steering_mode": ("runtime", "smfs")}
@@ -146,6 +146,16 @@ def test_a_module_that_the_kernel_does_not_have_is_named_and_the_others_are_load
 def test_a_node_without_a_card() -> None:
     result = converge(Node(loaded=["ib_uverbs"], card=False), Request(modules=MODULES))
     assert not result.message() and verdicts(result)["mlx5_card"] == "skipped"
+
+
+def test_a_bare_node_is_unknown_in_check_mode_and_an_error_otherwise() -> None:
+    node = Node()
+    node._answer = lambda _argv: None  # type: ignore[method-assign]
+    node.missing_tools = {"modinfo"}
+    result = converge(node, Request(modules=MODULES, dry_run=True))
+    assert verdicts(result) == {"driver": "unknown"} and not result.as_dict()["changed"]
+    with pytest.raises(RoceError, match="modinfo: not installed"):
+        converge(node, Request(modules=MODULES))
 
 
 def test_loaded_and_not_on_disk_is_no_pass() -> None:

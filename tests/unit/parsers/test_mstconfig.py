@@ -29,17 +29,17 @@ TWO_DEVICES = """
 Device #1:
 ----------
 
-Device type:        ConnectX7           
-Name:               MCX75310AAS-NEA_Ax  
+Device type:        ConnectX7
+Name:               MCX75310AAS-NEA_Ax
 Description:        NVIDIA ConnectX-7 HHHL Adapter Card; 400GbE
-Device:             0000:17:00.0        
+Device:             0000:17:00.0
 
 Configurations:                                          Default             Current         Next Boot
-        MEMIC_BAR_SIZE                              0                   0                   0                   
- RO     NUM_OF_PLANES_P1                            0                   0                   0                   
-*       LINK_TYPE_P1                                IB(1)               IB(1)               ETH(2)              
-        HOST_CHAINING_DESCRIPTORS                   Array[0..7]         Array[0..7]         Array[0..7]         
-        PORT_OWNER                                  N/A                 N/A                 True(1)             
+        MEMIC_BAR_SIZE                              0                   0                   0
+ RO     NUM_OF_PLANES_P1                            0                   0                   0
+*       LINK_TYPE_P1                                IB(1)               IB(1)               ETH(2)
+        HOST_CHAINING_DESCRIPTORS                   Array[0..7]         Array[0..7]         Array[0..7]
+        PORT_OWNER                                  N/A                 N/A                 True(1)
 *RO     SERIAL_BYTES                                0x0011223344556677889900112233445566 0x00 0x01
 The '*' shows parameters with next value different from default/current value.
 
@@ -48,10 +48,10 @@ The 'RO' shows parameters which are for read only and cannot be changed
 Device #2:
 ----------
 
-Device type:        ConnectX6DX         
-Name:               N/A                 
-Description:        N/A                 
-Device:             0000:31:00.0        
+Device type:        ConnectX6DX
+Name:               N/A
+Description:        N/A
+Device:             0000:31:00.0
 
 Configurations:                                      Next Boot
          LINK_TYPE_P1                        ETH(2)
