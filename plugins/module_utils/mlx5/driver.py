@@ -18,7 +18,7 @@ from .devices import select_devices
 from .devlink import DevlinkPart
 from .modules import ModulesPart, Options, OptionsPart
 from .netns import NetnsPart, with_netns
-from .part import Operation, Part, Plan, WaitFor
+from .part import LongRun, Operation, Part, Plan
 from .restart import StackPart
 
 if t.TYPE_CHECKING:
@@ -144,8 +144,8 @@ def _apply(host: Host, plan: Plan, result: Result, dry_run: bool) -> str:
     try:
         for operation in plan.operations:
             result.done.append(operation)
+            result.restarted = result.restarted or isinstance(operation, LongRun)
             operation.perform(host)
-            result.restarted = result.restarted or isinstance(operation, WaitFor)
     except RoceError as exc:
         return str(exc)
     return ""
