@@ -155,8 +155,9 @@ def judge_dcbx(
     device: Device, parameters: t.Mapping[str, Parameter], host_owns: bool | None, evidence: str
 ) -> Finding | None:
     """Whether the firmware's own DCBX agent may overwrite ETS and PFC; None where the firmware has none."""
-    shown = {name: p.current or p.next_boot for name, p in parameters.items() if _DCBX.fullmatch(name)}
-    agents = sorted(name for name, value in shown.items() if "DCBX" in name and split_value(value)[1] != 0)
+    layers = {name: p.current or p.next_boot for name, p in parameters.items() if _DCBX.fullmatch(name)}
+    shown = {name: value for name, value in layers.items() if value}
+    agents = sorted(name for name, value in shown.items() if "DCBX" in name and not _is_off(value))
     if not shown:
         return None
     verdict = PASS if not agents or host_owns else UNKNOWN if host_owns is None else FAIL
@@ -176,6 +177,11 @@ def judge_dcbx(
         remedy="" if verdict == PASS else f"role roce_policy (dcbx: host), or module mlx5_firmware with {off}",
         port=device.port(),
     )
+
+
+def _is_off(value: str) -> bool:
+    text, number = split_value(value)
+    return number == 0 or text.upper() == "OFF"
 
 
 # -- the node --------------------------------------------------------------------------------------

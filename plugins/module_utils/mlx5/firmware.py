@@ -262,6 +262,9 @@ def _findings(result: Result) -> t.Iterator[Finding]:
     for name, reason in result.missing.items():
         remedy = "look for the card (lspci -d 15b3:) and its driver (module mlx5_driver)"
         yield Finding("firmware", FAIL, "not there", name, "/sys/class/net/*/device/driver", reason, remedy, port=name)
+    if not (result.runs or result.missing):
+        cause = "this node has no mlx5 device"
+        yield Finding("firmware", SKIPPED, "none", "an mlx5 device", "/sys/class/net/*/device/driver", cause)
     if result.tool_error:
         yield judge.tool_missing(result.tool_error)
     for run in result.runs:

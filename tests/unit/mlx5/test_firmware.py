@@ -205,6 +205,13 @@ def test_one_function_of_a_card_and_no_virtual_one_by_default() -> None:
     assert "virtual function" in named.as_dict()["skipped_devices"]["0000:17:00.2"]
 
 
+def test_a_node_without_a_card() -> None:
+    node = Node()
+    node.links.clear()
+    result = converge(node, Request(parameters={"CNP_DSCP_P1": 46}))
+    assert verdicts(result, "firmware") == {"": "skipped"} and not result.message()
+
+
 def test_a_reset_loads_what_is_pending_once() -> None:
     node = Node()
     request = Request(parameters={"CNP_DSCP_P1": 46}, devices=(A,), reset=True)
@@ -309,7 +316,7 @@ def test_diagnosis_of_the_firmwares_own_dcbx(host_owns: bool | None, verdict: st
     for card in node.cards.values():
         card.current["LLDP_NB_DCBX_P1"] = card.next["LLDP_NB_DCBX_P1"] = "True(1)"
     assert diagnose(node, host_owns)["firmware_dcbx", "ens1np0"] == verdict
-    node.cards[B].current["LLDP_NB_DCBX_P1"] = "False(0)"
+    node.cards[B].current["LLDP_NB_DCBX_P1"] = "OFF"
     assert diagnose(node, host_owns)["firmware_dcbx", "ens2np0"] == "pass"
 
 
