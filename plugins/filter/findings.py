@@ -38,7 +38,13 @@ _value:
 """
 
 # Where roles and playbooks leave them, in the order of a report.
-SOURCES = ("roce_policy_findings", "fabric_test_findings", "fabric_test_analysis", "roce_failures")
+SOURCES = (
+    "mlx5_findings",
+    "roce_policy_findings",
+    "fabric_test_findings",
+    "fabric_test_analysis",
+    "roce_failures",
+)
 
 
 def findings(hosts: t.Iterable[t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:

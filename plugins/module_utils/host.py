@@ -37,6 +37,10 @@ PACKAGES = {
     "lspci": "pciutils",
     "setpci": "pciutils",
     "dmesg": "util-linux",
+    "mstconfig": "mstflint",
+    "mstfwreset": "mstflint",
+    "modprobe": "kmod",
+    "modinfo": "kmod",
 }
 _COMMAND_LIMIT_S = 60.0
 # A killed process is gone at once, unless it sleeps in the kernel where no signal reaches it.
