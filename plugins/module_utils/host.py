@@ -35,6 +35,8 @@ PACKAGES = {
     "ib_write_bw": "perftest",
     "ibv_devinfo": "ibverbs-utils",
     "lspci": "pciutils",
+    "setpci": "pciutils",
+    "nft": "nftables",
 }
 _COMMAND_LIMIT_S = 60.0
 _PR_SET_PDEATHSIG = 1
@@ -166,6 +168,15 @@ class Host:
                 _write_atomic(path, content)
         except OSError as exc:
             raise HostError(f"{path}: cannot write {content.strip()!r}: {exc.strerror}") from exc
+
+    def remove(self, path: str) -> None:
+        """Remove a file; one that is not there is fine. Raises HostError."""
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        except OSError as exc:
+            raise HostError(f"{path}: cannot be removed: {exc.strerror}") from exc
 
     def mkdir(self, path: str) -> None:
         """Make a directory; one that is there already is fine."""
