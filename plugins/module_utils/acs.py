@@ -47,7 +47,8 @@ class AcsRun:
     before: dict[str, tuple[str, ...]] = field(default_factory=dict)  # bridge -> bits that are on
     after: dict[str, tuple[str, ...]] = field(default_factory=dict)
     unit: tuple[str, str] = ("", "")  # text before and after; empty without a unit
-    operations: list[Operation] = field(default_factory=list)
+    writes: dict[str, Run] = field(default_factory=dict)  # by bridge
+    unit_operations: list[Operation] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)  # bridge -> why it has nothing to switch off
     failed: dict[str, str] = field(default_factory=dict)  # bridge -> error
     notes: list[str] = field(default_factory=list)
@@ -56,9 +57,9 @@ class AcsRun:
     def as_dict(self) -> dict[str, t.Any]:
         """The module's result."""
         return {
-            "changed": self.before != self.after or self.unit[0] != self.unit[1],
+            "changed": self.before != self.after or bool(self.unit_operations),
             "diff": {"before": self._shown(self.before, self.unit[0]), "after": self._shown(self.after, self.unit[1])},
-            "commands": [operation.shown() for operation in self.operations],
+            "commands": [operation.shown() for operation in (*self.writes.values(), *self.unit_operations)],
             "bridges": {bridge: list(on) for bridge, on in self.after.items()},
             "skipped": self.skipped,
             "failed_bridges": self.failed,
@@ -99,9 +100,8 @@ def _converge(host: Host, wanted: Wanted, dry_run: bool) -> AcsRun:
         if dry_run:
             run.findings = [judge(functions)] if functions else []
     if not dry_run:
-        for operation in run.operations:
-            if not _is_setpci(operation):  # those are done
-                operation.perform(host)
+        for operation in run.unit_operations:
+            operation.perform(host)
     return run
 
 
@@ -134,7 +134,7 @@ def _plan_bridges(host: Host, wanted: Wanted, run: AcsRun) -> list[Function]:
         run.before[function.address] = function.on
         run.after[function.address] = ()
         if function.on:
-            run.operations.append(Run(("setpci", "-s", function.address, f"{REGISTER}=0000")))
+            run.writes[function.address] = Run(("setpci", "-s", function.address, f"{REGISTER}=0000"))
     _note_surroundings(host, run, bool(bridges))
     return chosen
 
@@ -164,10 +164,9 @@ def _note_surroundings(host: Host, run: AcsRun, bridges: bool) -> None:
 
 def _guard(host: Host, wanted: Wanted, run: AcsRun) -> None:
     """Refuse to change the path of traffic that flows: RDMA ports below a bridge that changes."""
-    if not run.operations or wanted.when_busy == "force":
+    if not run.writes or wanted.when_busy == "force":
         return
-    changing = {bridge for bridge, on in run.before.items() if on}
-    below = [port for port in find_ports(host) if changing & set(bridges_above(host, [port.pci]))]
+    below = [port for port in find_ports(host) if set(run.writes) & set(bridges_above(host, [port.pci]))]
     busy = busy_ports(host, below) if below else {}
     if busy:
         told = "; ".join(f"{netdev}: {reason}" for netdev, reason in busy.items())
@@ -176,11 +175,11 @@ def _guard(host: Host, wanted: Wanted, run: AcsRun) -> None:
 
 def _switch_off(host: Host, run: AcsRun) -> None:
     """Each bridge is a transaction: one that does not read back as off gets its former bits again."""
-    for operation in run.operations:
+    for bridge, write in run.writes.items():
         try:
-            operation.perform(host)
+            write.perform(host)
         except RoceError as exc:
-            run.failed[operation.shown()[2]] = str(exc)
+            run.failed[bridge] = str(exc)
     functions = read_acs(host)
     for bridge, former in run.before.items():
         seen = functions.get(bridge, Function(bridge, denied=True)).on
@@ -199,10 +198,6 @@ def _restore(host: Host, bridge: str, former: tuple[str, ...]) -> str:
     except RoceError as exc:
         return f"; could not be restored: {exc}"
     return "; restored"
-
-
-def _is_setpci(operation: Operation) -> bool:
-    return operation.shown()[0] == "setpci"
 
 
 def _unit_text(host: Host, bridges: list[str]) -> str:
@@ -232,6 +227,6 @@ def _plan_unit(host: Host, run: AcsRun, text: str) -> None:
     reload = Run(("systemctl", "daemon-reload"))
     if text and (text != former or not host.exists(_ENABLED)):
         writes: list[Operation] = [Write(UNIT_PATH, text), reload] if text != former else []
-        run.operations += [*writes, Run(("systemctl", "enable", UNIT))]
+        run.unit_operations += [*writes, Run(("systemctl", "enable", UNIT))]
     elif former and not text:
-        run.operations += [Run(("systemctl", "disable", UNIT)), Remove(UNIT_PATH), reload]
+        run.unit_operations += [Run(("systemctl", "disable", UNIT)), Remove(UNIT_PATH), reload]

@@ -8,7 +8,8 @@ import typing as t
 
 from .checks import acs, firewall, iommu, kernel, neighbours
 from .checks.base import Context
-from .findings import Finding
+from .errors import ToolMissing
+from .findings import UNKNOWN, Finding
 from .info import find_gpus
 from .ports import find_ports
 
@@ -19,7 +20,10 @@ if t.TYPE_CHECKING:
 def check_host(host: Host, params: t.Mapping[str, t.Any]) -> list[Finding]:
     """All findings, with the parameters of the module as options. Raises PolicyError for a wrong one."""
     names = set(params["ports"])
-    ports = tuple(port for port in find_ports(host) if names & {port.netdev, port.ibdev})
+    try:
+        ports = tuple(port for port in find_ports(host) if names & {port.netdev, port.ibdev})
+    except ToolMissing as exc:
+        return [Finding("host", UNKNOWN, cause=f"unknown until baseline is applied: {exc}")]
     context = Context(ports, None, {"gpus": find_gpus(host)}, dict(params))
     checks = (iommu, acs, firewall, kernel, neighbours)
     return [finding for check in checks for finding in check.diagnose(host, context)]

@@ -22,6 +22,7 @@ class Function:
 
     on: the control bits that are on, or None when the register was not seen
     capable: the listing speaks of ACS
+    listed: any capability was seen
     express: it is PCI Express, and so has capabilities beyond the first 256 bytes
     extended: such capabilities were seen: had there been ACS, we would know
     denied: the reader was not allowed to see capabilities
@@ -30,6 +31,7 @@ class Function:
     address: str
     on: tuple[str, ...] | None = None
     capable: bool = False
+    listed: bool = False
     express: bool = False
     extended: bool = False
     denied: bool = False
@@ -40,6 +42,8 @@ class Function:
             return "its capabilities can't be read (lspci needs root)"
         if self.capable and self.on is None:
             return "it has ACS, and the control register can't be read"
+        if self.on is None and not self.listed:
+            return "none of its capabilities was listed"
         if self.express and not self.extended and not self.capable:
             return "its extended configuration space can't be read"
         return ""
@@ -66,6 +70,7 @@ def parse_acs(text: str) -> dict[str, Function]:
 def _read_line(function: Function, line: str) -> None:
     capability = _CAPABILITY.match(line)
     if capability:
+        function.listed = True
         function.extended = function.extended or int(capability.group(1), 16) >= 0x100
         function.express = function.express or capability.group(2) == "Express"
     function.capable = function.capable or "ACSCap:" in line or "ACSCtl:" in line or "Access Control Serv" in line
