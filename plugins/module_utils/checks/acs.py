@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """ACS on the bridges above NICs and GPUs: it sends traffic between devices up to the root complex.
 
-Sources: PCI Express base specification (ACS), NCCL's and NVIDIA's GPUDirect notes; see docs/host.md.
+Sources: PCI Express base specification (ACS), NCCL's notes on GPUDirect, rdma_topo of rdma-core.
 """
 
 from __future__ import annotations

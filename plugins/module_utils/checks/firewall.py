@@ -210,5 +210,4 @@ def remedy(manager: str, item: Item, base: str) -> str:
         command = (
             f"nft insert rule {base} {item.proto} dport {item} accept, and the same in the file that is loaded at boot"
         )
-    asked = "baseline_firewall: open, or by hand: " if item.proto == "tcp" else ""
-    return asked + command
+    return f"baseline_firewall: open, or by hand: {command}"

@@ -175,10 +175,9 @@ def test_nft_garbage(text: str) -> None:
     assert decide(ruleset, 18515).state in ("open", "blocked", "unknown")
 
 
-KEYS = (
-    "match left right op payload protocol field set range concat & fib meta vmap key data jump target xt elem prefix addr"
-    " len ct flags result |"
-).split()
+WORDS = """match left right op payload protocol field set range concat & fib meta vmap key data jump target xt elem
+prefix addr len ct flags result |"""
+KEYS = sorted(set(WORDS.split()))
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.sampled_from(["tcp", "@x", "dport", "==", "ip", "new", "10.0.0.0"]),
     lambda inner: (
