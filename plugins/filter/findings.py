@@ -39,6 +39,7 @@ _value:
 
 # Where roles and playbooks leave them, in the order of a report.
 SOURCES = (
+    "baseline_findings",
     "mlx5_findings",
     "roce_policy_findings",
     "fabric_test_findings",

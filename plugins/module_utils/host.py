@@ -41,6 +41,7 @@ PACKAGES = {
     "mstfwreset": "mstflint",
     "modprobe": "kmod",
     "modinfo": "kmod",
+    "nft": "nftables",
 }
 _COMMAND_LIMIT_S = 60.0
 # A killed process is gone at once, unless it sleeps in the kernel where no signal reaches it.
@@ -186,6 +187,15 @@ class Host:
                 _write_atomic(path, content)
         except OSError as exc:
             raise HostError(f"{path}: cannot write {content.strip()!r}: {exc.strerror}") from exc
+
+    def remove(self, path: str) -> None:
+        """Remove a file; one that is not there is fine. Raises HostError."""
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        except OSError as exc:
+            raise HostError(f"{path}: cannot be removed: {exc.strerror}") from exc
 
     def mkdir(self, path: str) -> None:
         """Make a directory; one that is there already is fine."""

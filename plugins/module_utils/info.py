@@ -31,7 +31,7 @@ def gather(host: Host) -> dict[str, t.Any]:
         "boot_id": _text(host, "/proc/sys/kernel/random/boot_id"),
         "memlock": _memlock(host.read("/proc/self/limits")),
         "driver": _driver(host),
-        "gpus": _gpus(host),
+        "gpus": find_gpus(host),
         "ports": [{**_port(host, port), "busy": busy.get(port.netdev, "")} for port in ports],
     }
 
@@ -79,7 +79,8 @@ def _driver(host: Host) -> dict[str, str]:
     return {"flavour": ("ofed" if version else "inbox") if loaded else "", "version": version}
 
 
-def _gpus(host: Host) -> list[dict[str, t.Any]]:
+def find_gpus(host: Host) -> list[dict[str, t.Any]]:
+    """PCI address and NUMA node of NVIDIA's GPUs."""
     gpus = []
     for address in host.listdir("/sys/bus/pci/devices"):
         device = f"/sys/bus/pci/devices/{address}"

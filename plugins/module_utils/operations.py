@@ -60,4 +60,19 @@ class MakeDir:
         return ["mkdir", self.path]
 
 
-Operation = t.Union[Run, Write, MakeDir]
+@dataclass(frozen=True)
+class Remove:
+    """Remove a file."""
+
+    path: str
+
+    def perform(self, host: Host) -> None:
+        """Do it. Raises HostError."""
+        host.remove(self.path)
+
+    def shown(self) -> list[str]:
+        """The form that users see under ``commands``."""
+        return ["remove", self.path]
+
+
+Operation = t.Union[Run, Write, MakeDir, Remove]

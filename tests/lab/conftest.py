@@ -83,6 +83,14 @@ class Ansible:
         extra = {"roce_report_path": str(self.report), **variables}
         return self._run([*argv, "-e", json.dumps(extra)], timeout)
 
+    def role(self, node: str, name: str, **variables: t.Any) -> PlaybookRun:
+        """One role of the collection on one node."""
+        play = {"hosts": node, "gather_facts": False, "roles": [f"lossless.roce.{name}"]}
+        path = self._folder / "role.yml"
+        path.write_text(json.dumps([play]))
+        argv = [str(BIN / "ansible-playbook"), "-i", self._inventory, str(path), "-e", json.dumps(variables)]
+        return self._run(argv, 600)
+
     @property
     def report(self) -> Path:
         """Where reports of the tests go."""

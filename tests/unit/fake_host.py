@@ -57,6 +57,9 @@ class FakeHost:
         except HostError:
             return None
 
+    def remove(self, path: str) -> None:
+        self.files.pop(path, None)
+
     def write(self, path: str, content: str) -> None:
         self.written.append((path, content))
         self.files[path] = content
