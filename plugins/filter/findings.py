@@ -38,7 +38,7 @@ _value:
 """
 
 # Where roles and playbooks leave them, in the order of a report.
-SOURCES = ("roce_policy_findings", "fabric_test_findings", "roce_failures")
+SOURCES = ("roce_policy_findings", "container_runtime_findings", "fabric_test_findings", "roce_failures")
 
 
 def findings(hosts: t.Iterable[t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:

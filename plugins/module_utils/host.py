@@ -35,6 +35,13 @@ PACKAGES = {
     "ib_write_bw": "perftest",
     "ibv_devinfo": "ibverbs-utils",
     "lspci": "pciutils",
+    "systemctl": "systemd",
+    "docker": "docker-cli or docker-ce-cli",
+    "dockerd": "docker.io or docker-ce",
+    "containerd": "containerd or containerd.io",
+    "ctr": "containerd or containerd.io",
+    "podman": "podman",
+    "nvidia-ctk": "nvidia-container-toolkit",
 }
 _COMMAND_LIMIT_S = 60.0
 _PR_SET_PDEATHSIG = 1
@@ -152,6 +159,16 @@ class Host:
         except HostError:
             return None
 
+    def read_exact(self, path: str) -> str:
+        """Text of somebody's file, with its own line ends and byte order mark. Raises HostError."""
+        try:
+            with open(path, encoding="utf-8", newline="") as file:
+                return file.read()
+        except OSError as exc:
+            raise HostError(f"{path}: cannot be read: {exc.strerror}") from exc
+        except UnicodeDecodeError as exc:
+            raise HostError(f"{path}: byte {exc.start} is no UTF-8 … text in UTF-8 was expected") from exc
+
     def write(self, path: str, content: str) -> None:
         """Write a file: kernel files (sysfs, procfs, configfs) in place, others atomically.
 
@@ -166,6 +183,26 @@ class Host:
                 _write_atomic(path, content)
         except OSError as exc:
             raise HostError(f"{path}: cannot write {content.strip()!r}: {exc.strerror}") from exc
+
+    def backup(self, path: str) -> str:
+        """Copy a file beside itself, with mode and times; the path of the copy. Raises HostError."""
+        copy = f"{path}.{os.getpid()}.{time.strftime('%Y-%m-%dT%H:%M:%S')}~"
+        try:
+            shutil.copy2(path, copy)
+            former = os.stat(path)
+            os.chown(copy, former.st_uid, former.st_gid)
+        except OSError as exc:
+            raise HostError(f"{path}: cannot be copied to {copy}: {exc.strerror}") from exc
+        return copy
+
+    def remove(self, path: str) -> None:
+        """Remove a file; one that is not there is fine. Raises HostError."""
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        except OSError as exc:
+            raise HostError(f"{path}: cannot be removed: {exc.strerror}") from exc
 
     def mkdir(self, path: str) -> None:
         """Make a directory; one that is there already is fine."""
