@@ -12,7 +12,7 @@ import json
 import re
 import typing as t
 
-from ..errors import ParseError, RoceError
+from ..errors import ParseError, RoceError, ToolMissing
 from ..findings import SKIPPED, Finding
 from .engine import RESTART, Engine, FileEdit, Options, Plan, judge, not_running
 from .tomltext import Path, scalar, set_value, strings, values
@@ -130,7 +130,7 @@ class Containerd(Engine):
         """Set what differs, and let containerd say what would come of it."""
         service = read_service(host, "containerd")
         if not service.there:
-            raise RoceError("containerd: no containerd.service on this node … containerd or containerd.io was expected")
+            raise ToolMissing("containerd", "containerd or containerd.io")
         plan = Plan("containerd", service)
         path = config_path(host, service, options)
         edit = _config_edit(host, service, path, options)

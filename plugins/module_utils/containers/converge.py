@@ -12,7 +12,7 @@ import contextlib
 import typing as t
 from dataclasses import dataclass, field
 
-from ..errors import HostError, RoceError
+from ..errors import HostError, RoceError, ToolMissing
 from ..findings import FAIL, UNKNOWN, Finding
 from .cdi import NvidiaCdi, RdmaCdi
 from .containerd import Containerd
@@ -112,7 +112,7 @@ def converge(host: Host, engines: t.Sequence[str], options: Options, dry_run: bo
 
 def _converge(host: Host, engines: t.Sequence[str], options: Options, dry_run: bool) -> Result:
     chosen = _chosen(engines, options)
-    result = Result([_plan(host, engine, options) for engine in chosen])
+    result = Result([_plan(host, engine, options, dry_run) for engine in chosen])
     _guard(host, result.plans, options)
     if not dry_run:
         for engine, plan in zip(chosen, result.plans):
@@ -128,8 +128,13 @@ def _chosen(engines: t.Sequence[str], options: Options) -> list[Engine]:
     return own + [ENGINES[name] for name in dict.fromkeys(engines)]
 
 
-def _plan(host: Host, engine: Engine, options: Options) -> Plan:
-    plan = engine.plan(host, options)
+def _plan(host: Host, engine: Engine, options: Options, dry_run: bool) -> Plan:
+    try:
+        plan = engine.plan(host, options)
+    except ToolMissing as exc:
+        if not dry_run:
+            raise
+        return Plan(engine.name, missing=str(exc))  # a real run may install it first
     outstanding = _outstanding(host, plan)
     if outstanding and plan.action != RESTART:
         plan.action = outstanding
@@ -245,6 +250,8 @@ def _findings(host: Host, engine: Engine, plan: Plan, options: Options, result: 
                 remedy="see the cause; journalctl -u docker or containerd says more",
             )
         ]
+    if plan.missing:
+        return [Finding(check=f"{plan.engine}_config", verdict=UNKNOWN, evidence=plan.engine, cause=plan.missing)]
     outstanding = "" if dry_run else _outstanding(host, plan)
     pending = f"systemctl {outstanding} {plan.engine}, once no container runs" if outstanding else ""
     try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ..errors import HostError, ParseError, RoceError
+from ..errors import HostError, ParseError, RoceError, ToolMissing
 from ..findings import Finding
 from .engine import RELOAD, RESTART, Engine, FileEdit, Options, Plan, judge, not_running, size_bytes
 from .jsontext import BOM, Keys, parse_object, set_member
@@ -95,7 +95,7 @@ def conflicts(keys: t.Iterable[str], flags: Flags) -> dict[str, str]:
     """Keys of the file that the unit gives as flags as well, each with that flag: docker refuses both together."""
     by_key = {}
     for name, values in flags.items():
-        full = _SHORT_FLAGS.get(name, name)
+        full = _SHORT_FLAGS.get(name, name.removeprefix("add-"))
         shown = f"{'-' if len(name) == 1 else '--'}{name} {' '.join(values)}".strip()
         for key in (full, f"{full}s", f"{full[:-1]}ies"):
             by_key[key] = shown
@@ -114,7 +114,7 @@ class Docker(Engine):
         """Merge daemon.json, look for contradictions with the unit, and let dockerd validate the result."""
         service = read_service(host, "docker")
         if not service.there:
-            raise RoceError("docker: no docker.service on this node … docker.io or docker-ce was expected")
+            raise ToolMissing("docker", "docker.io or docker-ce")
         path = config_path(host, service, options)
         before = host.read_exact(path) if host.exists(path) else None
         bare = (before or "").lstrip(BOM)

@@ -65,7 +65,8 @@ class FileEdit:
 class Plan:
     """What one engine needs. ``action`` is what its service must do to take it over: reload or restart.
 
-    held: the files are written, and the service is left alone (restart: never).
+    held: the files are written, and the service is left alone (restart: never)
+    missing: in a dry run, why nothing could be planned: the engine is not installed yet
     """
 
     engine: str
@@ -76,6 +77,7 @@ class Plan:
     daemon_reload: bool = False
     held: bool = False
     notes: list[str] = field(default_factory=list)
+    missing: str = ""
 
     def commands(self) -> list[list[str]]:
         """What will be done, in order, as users see it."""

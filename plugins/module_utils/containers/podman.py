@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..errors import ParseError, RoceError
+from ..errors import ParseError, RoceError, ToolMissing
 from ..findings import SKIPPED, Finding
 from .engine import Engine, FileEdit, Options, Plan, judge, size_bytes
 from .jsontext import parse_object
@@ -77,7 +77,7 @@ class Podman(Engine):
     def plan(self, host: Host, options: Options) -> Plan:
         """Write the drop-in, after podman has read a copy of it."""
         if host.which("podman") is None:
-            raise RoceError("podman: not installed on this node … package podman was expected")
+            raise ToolMissing("podman", "podman")
         plan = Plan("podman", folders=["/etc/containers", FOLDER])
         path = host.realpath(options.config or CONFIG)
         earlier, _later = _others(host, path)
