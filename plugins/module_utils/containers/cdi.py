@@ -45,6 +45,14 @@ def specification(devices: dict[str, str], rdma_cm: bool) -> str:
     return json.dumps(content, indent=2) + "\n"
 
 
+def named_devices(text: str | None) -> list[str]:
+    """The devices that a specification names, besides ``all``; none for a text that is none. Pure."""
+    try:
+        return sorted(str(device["name"]) for device in json.loads(text or "{}")["devices"] if device["name"] != "all")
+    except (ValueError, KeyError, TypeError):
+        return []
+
+
 def _natural(name: str) -> list[tuple[int, str]]:
     """mlx5_2 before mlx5_10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name)]
@@ -92,14 +100,14 @@ class RdmaCdi(Engine):
                     remedy="role lossless.roce.baseline, then this role again",
                 )
             ]
-        right = host.read_optional(SPECIFICATION) == specification(devices, host.exists(f"{_DEV}/rdma_cm"))
+        text = host.read_optional(SPECIFICATION)
         found = judge(
             "rdma_cdi",
-            right,
-            sorted(devices) if right else "other devices",
+            text == specification(devices, host.exists(f"{_DEV}/rdma_cm")),
+            named_devices(text),
             sorted(devices),
             SPECIFICATION,
-            "the devices changed since the file was written",
+            "no specification is there" if text is None else "devices or their nodes changed since it was written",
             "module lossless.roce.container_runtime",
         )
         return [found, _rdma_cm(host)]
