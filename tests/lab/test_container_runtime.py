@@ -41,8 +41,8 @@ def node(lab: Lab, bootstrap: Bootstrap) -> t.Iterator[Node]:
     node = lab.node(2)
     node.check("cp /etc/containerd/config.toml /root/config.toml")
     for unit in UNITS:
-        folder = f"/etc/systemd/system/{unit}.service.d"
-        node.check(f"mkdir -p {folder} && printf '{FINITE}' > {folder}/40-lab.conf".replace("\n", "\\n"))
+        node.check(f"mkdir -p /etc/systemd/system/{unit}.service.d")
+        write(node, f"/etc/systemd/system/{unit}.service.d/40-lab.conf", FINITE)
     write(node, DAEMON_JSON, FORMER)
     try:
         node.check("systemctl daemon-reload && systemctl start docker", timeout=180)
@@ -128,6 +128,26 @@ def test_docker_under_a_running_container_is_refused_reloaded_or_forced(ansible:
     assert invocation(node, "docker") != before and "job" not in node.check("docker ps --format '{{.Names}}'")
 
 
+# docker does not start with a file that validates: only the start itself shows it.
+REFUSES = "[Service]\nExecStartPre=/bin/sh -c '! grep -q cdi /etc/docker/daemon.json'\n"
+
+
+def test_docker_that_does_not_come_back_gets_its_file_back(ansible: Ansible, node: Node) -> None:
+    drop_in = "/etc/systemd/system/docker.service.d/60-lab.conf"
+    former = node.check(f"cat {DAEMON_JSON}")
+    try:
+        write(node, drop_in, REFUSES)
+        write(node, DAEMON_JSON, FORMER)
+        node.check("systemctl daemon-reload")
+        result = call(ansible, engines=["docker"])
+        assert result["failed"] and "rolled back: the former files are in place" in result["msg"], result
+        assert node.check(f"cat {DAEMON_JSON}") == FORMER
+        assert node.check("systemctl is-active docker").strip() == "active"
+    finally:
+        write(node, DAEMON_JSON, former)
+        node.ssh(f"rm {drop_in}; systemctl daemon-reload; systemctl reset-failed docker; systemctl restart docker", 120)
+
+
 def test_docker_s_broken_file_stays_and_docker_runs_on(ansible: Ansible, node: Node) -> None:
     former, before = node.check(f"cat {DAEMON_JSON}"), invocation(node, "docker")
     try:
@@ -135,7 +155,6 @@ def test_docker_s_broken_file_stays_and_docker_runs_on(ansible: Ansible, node: N
         result = call(ansible, engines=["docker"], shm_size="256m")
         assert result["failed"] and f"{DAEMON_JSON}: line 2, column 29: " in result["msg"], result["msg"]
         assert node.check(f"cat {DAEMON_JSON}") == BROKEN
-        # dockerd's own validation knows no missing default runtime; the module does, and asks nobody to start it.
         write(node, DAEMON_JSON, '{"hosts": ["unix:///var/run/docker.sock"]}')
         result = call(ansible, engines=["docker"])
         assert result["failed"] and "conflict" in result["msg"] and "-H fd://" in result["msg"]

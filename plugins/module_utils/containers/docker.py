@@ -62,11 +62,14 @@ def merge(text: str, settings: t.Iterable[Setting]) -> str:
 
 
 def _refuse_unknown_runtime(config: dict[str, t.Any], found: list[Setting], options: Options, path: str) -> None:
-    name = options.default_runtime
+    """dockerd's own validation lets this pass, and then docker does not start."""
+    name = options.default_runtime or config.get("default-runtime")
     known = {*_OWN_RUNTIMES, *_object(config, "runtimes", path), *(k[1] for k, _v in found if k[0] == "runtimes")}
     if name and name not in known:
+        where = "default_runtime" if options.default_runtime else f"{path}: default-runtime"
         raise RoceError(
-            f"default_runtime: {name!r} is no runtime of {path} ({', '.join(sorted(known))}) … docker would not start"
+            f"{where}: {name!r} is no runtime of {path} … one of {', '.join(sorted(known))} was expected: docker would"
+            " not start again"
         )
 
 
