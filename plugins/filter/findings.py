@@ -42,6 +42,7 @@ SOURCES = (
     "baseline_findings",
     "mlx5_findings",
     "roce_policy_findings",
+    "container_runtime_findings",
     "fabric_test_findings",
     "fabric_test_analysis",
     "roce_failures",

@@ -42,6 +42,13 @@ PACKAGES = {
     "modprobe": "kmod",
     "modinfo": "kmod",
     "nft": "nftables",
+    "systemctl": "systemd",
+    "docker": "docker-cli or docker-ce-cli",
+    "dockerd": "docker.io or docker-ce",
+    "containerd": "containerd or containerd.io",
+    "ctr": "containerd or containerd.io",
+    "podman": "podman",
+    "nvidia-ctk": "nvidia-container-toolkit",
 }
 _COMMAND_LIMIT_S = 60.0
 # A killed process is gone at once, unless it sleeps in the kernel where no signal reaches it.
@@ -173,6 +180,16 @@ class Host:
         except HostError:
             return None
 
+    def read_exact(self, path: str) -> str:
+        """Text of somebody's file, with its own line ends and byte order mark. Raises HostError."""
+        try:
+            with open(path, encoding="utf-8", newline="") as file:
+                return file.read()
+        except OSError as exc:
+            raise HostError(f"{path}: cannot be read: {exc.strerror}") from exc
+        except UnicodeDecodeError as exc:
+            raise HostError(f"{path}: byte {exc.start} is no UTF-8 … text in UTF-8 was expected") from exc
+
     def write(self, path: str, content: str) -> None:
         """Write a file: kernel files (sysfs, procfs, configfs) in place, others atomically.
 
@@ -187,6 +204,17 @@ class Host:
                 _write_atomic(path, content)
         except OSError as exc:
             raise HostError(f"{path}: cannot write {content.strip()!r}: {exc.strerror}") from exc
+
+    def backup(self, path: str) -> str:
+        """Copy a file beside itself, with mode and times; the path of the copy. Raises HostError."""
+        copy = f"{path}.{os.getpid()}.{time.strftime('%Y-%m-%dT%H:%M:%S')}~"
+        try:
+            shutil.copy2(path, copy)
+            former = os.stat(path)
+            os.chown(copy, former.st_uid, former.st_gid)
+        except OSError as exc:
+            raise HostError(f"{path}: cannot be copied to {copy}: {exc.strerror}") from exc
+        return copy
 
     def remove(self, path: str) -> None:
         """Remove a file; one that is not there is fine. Raises HostError."""

@@ -57,6 +57,13 @@ class FakeHost:
         except HostError:
             return None
 
+    def read_exact(self, path: str) -> str:
+        return self.read(path)
+
+    def backup(self, path: str) -> str:
+        self.files[f"{path}.backup~"] = self.files[path]
+        return f"{path}.backup~"
+
     def remove(self, path: str) -> None:
         self.files.pop(path, None)
 
@@ -78,6 +85,10 @@ class FakeHost:
 
     def realpath(self, path: str) -> str:
         return self.links.get(path, path)
+
+    @contextlib.contextmanager
+    def temporary_directory(self) -> t.Iterator[str]:
+        yield "/tmp/private"
 
     def process_names(self) -> list[str]:
         return list(self.processes)

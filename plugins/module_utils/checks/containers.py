@@ -1,0 +1,314 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Containers that are meant to run RDMA, and the fault by which they lose their GPUs.
+
+Looks only at engines that run: asking a stopped docker would start it through its socket.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import typing as t
+
+from ..containers.docker import read_info
+from ..containers.units import read_service
+from ..errors import HostError, RoceError
+from ..findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
+
+if t.TYPE_CHECKING:
+    from ..host import Host
+    from .base import Context
+
+Inspect = dict[str, t.Any]
+
+_DEV = "/dev/infiniband"
+_KIND = "lossless.roce/rdma="
+_UNLIMITED = -1
+_LIMIT = re.compile(r"^Max locked memory\s+(\S+)", re.MULTILINE)
+_NVIDIA_MAJOR = 195  # assigned to NVIDIA by the kernel's list of devices
+
+
+def diagnose(host: Host, context: Context) -> list[Finding]:
+    """Findings on the running containers and on the daemon-reload fault.
+
+    Option ``rdma_containers`` names containers that are meant to run RDMA; others are judged when
+    they were given RDMA devices.
+    """
+    found: list[Finding] = []
+    named = context.options.get("rdma_containers") or []
+    netns = _netns_mode(host)
+    if _docker_runs(host):
+        found.append(check_daemon_reload("docker", read_info(host), device_nodes(host), device_links(host)))
+        found += _containers(host, "docker", named, netns)
+    if host.which("podman") is not None:
+        found += _containers(host, "podman", named, netns)
+    return found
+
+
+# -- a container: pure ---------------------------------------------------------------------------
+
+
+def check_container(inspect: Inspect, limits: str | None = None, netns_mode: str = "shared") -> list[Finding]:
+    """Findings on one container that is meant to run RDMA. Pure.
+
+    inspect: what ``docker inspect`` or ``podman inspect`` says of it (one object)
+    limits: /proc/PID/limits of its first process, the truth where there is one
+    netns_mode: of the RDMA devices (``rdma system show``): shared or exclusive
+    """
+    config = inspect.get("HostConfig") or {}
+    name = str(inspect.get("Name", "")).lstrip("/")
+    return [_devices(name, config), _memlock(name, config, limits), _network(name, config, netns_mode)]
+
+
+def has_rdma_devices(inspect: Inspect) -> bool:
+    """Whether the container was given a verbs device by any of the usual ways but ``--privileged``."""
+    return bool(_given(inspect.get("HostConfig") or {}))
+
+
+def _given(config: dict[str, t.Any]) -> list[str]:
+    """What of /dev/infiniband was asked for: nodes, folders and CDI names."""
+    devices = [str(device.get("PathOnHost", "")) for device in config.get("Devices") or []]
+    binds = [str(bind).split(":", maxsplit=1)[0] for bind in config.get("Binds") or []]
+    names = [str(i) for request in config.get("DeviceRequests") or [] for i in request.get("DeviceIDs") or []]
+    return [
+        *(path for path in devices if path == _DEV or path.startswith(f"{_DEV}/uverbs")),
+        *(path for path in binds if path.rstrip("/") in ("/dev", _DEV)),
+        *(name for name in names if name.startswith(_KIND)),
+    ]
+
+
+def _devices(name: str, config: dict[str, t.Any]) -> Finding:
+    given = _given(config)
+    right = bool(given or config.get("Privileged"))
+    return _finding(
+        "container_devices",
+        right,
+        given or ("privileged" if right else []),
+        "verbs devices",
+        name,
+        "the container was given no verbs device: libibverbs finds none, and NCCL falls back to sockets",
+        "start it with --device lossless.roce/rdma=all (CDI), or --device /dev/infiniband",
+    )
+
+
+def _memlock(name: str, config: dict[str, t.Any], limits: str | None) -> Finding:
+    limit = _limit_of_process(limits) if limits else _limit_of_config(config)
+    if limit is None:
+        return Finding(
+            check="container_memlock",
+            verdict=UNKNOWN,
+            expected="unlimited",
+            evidence=f"inspect {name}",
+            cause="the container names no limit of its own and does not run: the engine's default counts",
+            remedy="look at /proc/self/limits inside",
+        )
+    return _finding(
+        "container_memlock",
+        limit == "unlimited",
+        limit,
+        "unlimited",
+        name,
+        "locked memory is limited inside: memory regions of RDMA cannot be registered (Cannot allocate memory)",
+        "start it with --ulimit memlock=-1, or module lossless.roce.container_runtime and a new container",
+    )
+
+
+def _limit_of_process(limits: str) -> str | None:
+    found = _LIMIT.search(limits)
+    return found.group(1) if found else None
+
+
+def _limit_of_config(config: dict[str, t.Any]) -> str | None:
+    for limit in config.get("Ulimits") or []:
+        if str(limit.get("Name", "")).lower() in ("memlock", "rlimit_memlock"):
+            return "unlimited" if limit.get("Soft") == _UNLIMITED else str(limit.get("Soft"))
+    return None
+
+
+def _network(name: str, config: dict[str, t.Any], netns_mode: str) -> Finding:
+    mode = str(config.get("NetworkMode", ""))
+    if mode.startswith("container:") or (netns_mode != "shared" and mode != "host"):
+        why = "it shares another container's" if mode.startswith("container:") else "RDMA devices have their own"
+        return Finding(
+            check="container_network",
+            verdict=UNKNOWN,
+            observed=mode,
+            expected="host",
+            evidence=f"inspect {name}",
+            cause=f"{why} network namespace: the port's netdev must be in it",
+            remedy="show_gids or ibv_devinfo -v inside lists the GIDs that can be used",
+        )
+    return _finding(
+        "container_network",
+        mode == "host",
+        mode,
+        "host",
+        name,
+        "the GIDs belong to the host's netdev, which is not in the container's network namespace:"
+        " modify_qp fails with No such device",
+        "start it with --network host (or give port and RDMA device their own namespace, mode exclusive)",
+    )
+
+
+def _finding(check: str, right: bool, observed: t.Any, expected: t.Any, name: str, cause: str, remedy: str) -> Finding:
+    return Finding(
+        check=check,
+        verdict=PASS if right else FAIL,
+        observed=observed,
+        expected=expected,
+        evidence=f"inspect {name}",
+        cause="" if right else f"{name}: {cause}",
+        remedy="" if right else remedy,
+    )
+
+
+# -- what is printed inside: pure ----------------------------------------------------------------
+
+_NO_DRIVER = re.compile(r"no userspace device-specific driver found for \S*/(uverbs[0-9]+)")
+_NO_NETDEV = re.compile(r"ibv_modify_qp failed with error No such device")
+_NO_MEMORY = re.compile(r"ibv_reg_mr\w* failed with error Cannot allocate memory")
+_ULIMIT = re.compile(r"ulimit -l\s*\n\s*([0-9]+|unlimited)\b", re.ASCII)
+
+
+def check_output(text: str) -> list[Finding]:
+    """Findings on what libibverbs, NCCL or a shell printed inside a container; none for unknown text. Pure."""
+    found = []
+    nodes = sorted(set(_NO_DRIVER.findall(text)))
+    if nodes:
+        found.append(
+            _said(
+                "container_provider",
+                {"without driver": nodes},
+                "a provider for each device",
+                "libibverbs has no provider for these devices in the image (for mlx5: package ibverbs-providers,"
+                " rdma-core, or OFED's user space); devices may also be missing in /dev/infiniband",
+                "install ibverbs-providers (rdma-core on RHEL) in the image, and pass all of /dev/infiniband",
+            )
+        )
+    if _NO_NETDEV.search(text):
+        found.append(
+            _said(
+                "container_network",
+                "No such device",
+                "host",
+                "network namespace: the GIDs belong to the host's netdev, which is not in the container's",
+                "start it with --network host",
+            )
+        )
+    limit = _ULIMIT.search(text)
+    if _NO_MEMORY.search(text) or (limit and limit.group(1) != "unlimited"):
+        found.append(
+            _said(
+                "container_memlock",
+                f"{limit.group(1)} KiB" if limit else "Cannot allocate memory",
+                "unlimited",
+                "the limit on locked memory is too small for NCCL's buffers; perftest's small ones may still fit",
+                "unlimited memlock in limits.conf and in the unit of the launcher or engine, then a new login or"
+                " container",
+            )
+        )
+    return found
+
+
+def _said(check: str, observed: t.Any, expected: t.Any, cause: str, remedy: str) -> Finding:
+    return Finding(
+        check=check,
+        verdict=FAIL,
+        observed=observed,
+        expected=expected,
+        evidence="what was printed inside the container",
+        cause=cause,
+        remedy=remedy,
+    )
+
+
+# -- the daemon-reload fault ---------------------------------------------------------------------
+
+
+def check_daemon_reload(engine: str, info: dict[str, t.Any], nodes: t.Sequence[str], links: set[str]) -> Finding:
+    """Whether ``systemctl daemon-reload`` may take the GPUs from running containers. Pure.
+
+    nodes: the GPU device nodes there are (``nvidia0``, ``nvidiactl``); links: names in /dev/char.
+    The cause: a hook of the nvidia runtime gives the devices, so that they are in no rule that systemd
+    knows; a reload writes systemd's own rules again. Not so by CDI, nor where /dev/char names the devices.
+    """
+    missing = [f"/dev/char/{_number(node)} -> ../{node}" for node in nodes if _number(node) not in links]
+    runtimes = info.get("Runtimes") or {}
+    expected = "CDI, or a link in /dev/char to each GPU device"
+    evidence = f"{engine} info; ls /dev/char/{_NVIDIA_MAJOR}:*"
+    reason = ""
+    if not nodes:
+        reason = "this node has no NVIDIA device node"
+    elif "nvidia" not in runtimes:
+        reason = f"{engine} has no nvidia runtime: GPUs reach containers by CDI or --device"
+    elif info.get("CgroupDriver") != "systemd":
+        reason = f"{engine} does not leave cgroups to systemd"
+    if reason:
+        return Finding(check="daemon_reload", verdict=SKIPPED, expected=expected, evidence=evidence, cause=reason)
+    if not missing:
+        return Finding(check="daemon_reload", verdict=PASS, observed=[], expected=expected, evidence=evidence)
+    return Finding(
+        check="daemon_reload",
+        verdict=FAIL,
+        observed=missing,
+        expected=expected,
+        evidence=evidence,
+        cause="with systemd's cgroups and the nvidia runtime, systemctl daemon-reload (every package upgrade that"
+        " brings a unit does one) may take the GPUs from running containers: systemd does not know their devices",
+        remedy="give GPUs by CDI (nvidia: cdi, --device nvidia.com/gpu=all), or make the links in /dev/char at boot;"
+        " a container that has lost them must be started anew",
+    )
+
+
+def _number(node: str) -> str:
+    minor = "255" if node == "nvidiactl" else node[len("nvidia") :]
+    return f"{_NVIDIA_MAJOR}:{minor}"
+
+
+def device_nodes(host: Host) -> list[str]:
+    """The device nodes of the GPUs."""
+    return [name for name in host.listdir("/dev") if re.fullmatch(r"nvidia([0-9]+|ctl)", name)]
+
+
+def device_links(host: Host) -> set[str]:
+    """Names in /dev/char, as MAJOR:MINOR."""
+    return set(host.listdir("/dev/char"))
+
+
+# -- reading -------------------------------------------------------------------------------------
+
+
+def _docker_runs(host: Host) -> bool:
+    try:
+        return read_service(host, "docker").active
+    except HostError:
+        return False
+
+
+def _containers(host: Host, engine: str, named: t.Sequence[str], netns_mode: str) -> list[Finding]:
+    """Findings on the running containers of an engine that have RDMA devices or were named."""
+    try:
+        inspected = _inspect(host, engine)
+    except (RoceError, ValueError) as exc:
+        return [Finding(check=f"{engine}_containers", verdict=UNKNOWN, evidence=f"{engine} inspect", cause=str(exc))]
+    found: list[Finding] = []
+    for one in inspected:
+        if has_rdma_devices(one) or str(one.get("Name", "")).lstrip("/") in named:
+            pid = (one.get("State") or {}).get("Pid")
+            limits = host.read_optional(f"/proc/{pid}/limits") if pid else None
+            found += check_container(one, limits, netns_mode)
+    return found
+
+
+def _inspect(host: Host, engine: str) -> list[Inspect]:
+    ids = host.run(engine, "ps", "-q").out.split()
+    return t.cast("list[Inspect]", json.loads(host.run(engine, "inspect", *ids).out)) if ids else []
+
+
+def _netns_mode(host: Host) -> str:
+    """shared (the kernel's default) or exclusive."""
+    try:
+        return "exclusive" if "netns exclusive" in host.run("rdma", "system", "show").out else "shared"
+    except HostError:
+        return "shared"

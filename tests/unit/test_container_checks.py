@@ -1,0 +1,159 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Containers that are meant to run RDMA, and the daemon-reload fault."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.lossless.roce.plugins.module_utils.checks import containers
+from ansible_collections.lossless.roce.plugins.module_utils.checks.base import Context
+from ansible_collections.lossless.roce.plugins.module_utils.containers import units
+from fake_host import FakeHost
+
+CASES = Path(__file__).parent / "recorded" / "cases"
+LIMITS = "Max locked memory         {0}            {0}            bytes     \n"
+
+
+def case(name: str) -> str:
+    """Text of a recorded case."""
+    return (CASES / name).read_text()
+
+
+def inspect(**config: t.Any) -> dict[str, t.Any]:
+    """What docker inspect says of a container that is right, with changes."""
+    right = {
+        "NetworkMode": "host",
+        "Devices": [],
+        "DeviceRequests": [{"Driver": "cdi", "DeviceIDs": ["lossless.roce/rdma=all"]}],
+        "Ulimits": [{"Name": "memlock", "Hard": -1, "Soft": -1}],
+        "Privileged": False,
+        "Binds": None,
+    }
+    return {"Name": "/job", "State": {"Pid": 7}, "HostConfig": {**right, **config}}
+
+
+def failed(found: list[t.Any]) -> dict[str, t.Any]:
+    """Failed findings by check; each has a cause and a remedy."""
+    bad = {finding.check: finding for finding in found if finding.verdict == "fail"}
+    assert all(finding.cause and finding.remedy for finding in bad.values())
+    return bad
+
+
+def test_a_right_container_passes() -> None:
+    podman = inspect(
+        DeviceRequests=None,
+        Devices=[{"PathOnHost": "/dev/infiniband/uverbs0"}],
+        Ulimits=[{"Name": "RLIMIT_MEMLOCK", "Soft": -1, "Hard": -1}],
+    )
+    for right in (inspect(), podman, inspect(DeviceRequests=None, Binds=["/dev/infiniband:/dev/infiniband"])):
+        assert {finding.verdict for finding in containers.check_container(right)} == {"pass"}
+
+
+def test_missing_devices_a_finite_limit_and_a_bridge() -> None:
+    wrong = inspect(DeviceRequests=None, Ulimits=[{"Name": "memlock", "Soft": 65536, "Hard": -1}], NetworkMode="bridge")
+    assert set(failed(containers.check_container(wrong))) == {
+        "container_devices",
+        "container_memlock",
+        "container_network",
+    }
+
+
+def test_the_limit_of_the_process_is_the_truth() -> None:
+    no_limits = inspect(Ulimits=[])
+    by_check = {f.check: f.verdict for f in containers.check_container(no_limits)}
+    assert by_check["container_memlock"] == "unknown"
+    assert not failed(containers.check_container(no_limits, LIMITS.format("unlimited")))
+    found = failed(containers.check_container(inspect(), LIMITS.format("8388608")))
+    assert found["container_memlock"].observed == "8388608"
+
+
+@pytest.mark.parametrize(("mode", "netns"), [("container:abc", "shared"), ("bridge", "exclusive")])
+def test_a_network_that_cannot_be_judged_is_unknown(mode: str, netns: str) -> None:
+    network = containers.check_container(inspect(NetworkMode=mode), None, netns)[2]
+    assert network.verdict == "unknown" and network.cause
+
+
+def test_g06_macvlan() -> None:
+    """The container of the case's command line, and what NCCL printed in it."""
+    assert "--net mynet" in case("g06-macvlan-container-no-netdev.txt")
+    devices = [{"PathOnHost": "/dev/infiniband"}]
+    found = failed(containers.check_container(inspect(NetworkMode="mynet", Devices=devices, DeviceRequests=None)))
+    assert set(found) == {"container_network"} and "network namespace" in found["container_network"].cause
+    printed = failed(containers.check_output(case("g06-macvlan-container-no-netdev.txt")))
+    assert set(printed) == {"container_network"} and "network namespace" in printed["container_network"].cause
+
+
+def test_g04_provider_missing_in_the_image() -> None:
+    found = failed(containers.check_output(case("g04-provider-missing-in-image.txt")))["container_provider"]
+    assert found.observed == {"without driver": [f"uverbs{n}" for n in range(5)]}
+    assert "ibverbs-providers" in found.cause and "/dev/infiniband" in found.remedy
+
+
+def test_g03_memlock() -> None:
+    found = failed(containers.check_output(case("g03-memlock-8192.txt")))["container_memlock"]
+    assert found.observed == "8192 KiB" and "unit" in found.remedy and "login" in found.remedy
+
+
+@pytest.mark.parametrize("text", ["", "$ ulimit -l\nunlimited\n", "1 HCAs found:\n\tmlx5_0\n"])
+def test_what_says_nothing_gives_no_finding(text: str) -> None:
+    assert containers.check_output(text) == []
+
+
+INFO = {"Runtimes": {"nvidia": {}}, "CgroupDriver": "systemd"}
+
+
+def test_daemon_reload_without_links() -> None:
+    found = containers.check_daemon_reload("docker", INFO, ["nvidia0", "nvidiactl"], {"195:255"})
+    assert found.verdict == "fail" and found.observed == ["/dev/char/195:0 -> ../nvidia0"]
+    assert "daemon-reload" in found.cause and "CDI" in found.remedy
+    assert containers.check_daemon_reload("docker", INFO, ["nvidia0"], {"195:0"}).verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    ("info", "nodes"),
+    [
+        (INFO, []),
+        ({**INFO, "Runtimes": {"runc": {}}}, ["nvidia0"]),
+        ({**INFO, "CgroupDriver": "cgroupfs"}, ["nvidia0"]),
+    ],
+)
+def test_daemon_reload_where_it_does_no_harm(info: dict[str, t.Any], nodes: list[str]) -> None:
+    found = containers.check_daemon_reload("docker", info, nodes, set())
+    assert found.verdict == "skipped" and found.cause
+
+
+def node(**outputs: t.Any) -> FakeHost:
+    """A node on which docker runs."""
+    host = FakeHost({"/proc/7/limits": LIMITS.format("65536"), "/dev/nvidia0": ""})
+    show = "LoadState=loaded\nActiveState=active\n"
+    host.outputs = {
+        "rdma system show": "netns shared",
+        f"systemctl show -p {units._PROPERTIES} docker.service": show,
+        "docker info --format {{json .}}": json.dumps(INFO),
+        "docker ps -q": "a\nb\n",
+        "docker inspect a b": json.dumps([inspect(), {**inspect(DeviceRequests=None), "Name": "/web"}]),
+        **outputs,
+    }
+    host.missing_tools = {"podman"}
+    return host
+
+
+def test_diagnose_judges_containers_with_rdma_devices_and_named_ones() -> None:
+    found = containers.diagnose(node(), Context((), None, {}))
+    assert set(failed(found)) == {"daemon_reload", "container_memlock"}
+    assert all("web" not in finding.evidence for finding in found)
+    found = containers.diagnose(node(), Context((), None, {}, {"rdma_containers": ["web"]}))
+    assert any(f.check == "container_devices" and f.verdict == "fail" and "web" in f.evidence for f in found)
+
+
+def test_diagnose_starts_no_docker_and_survives_garbage() -> None:
+    host = node()
+    host.outputs = {line: "LoadState=loaded\nActiveState=inactive\n" for line in host.outputs if "systemctl" in line}
+    host.outputs["rdma system show"] = ""
+    assert containers.diagnose(host, Context((), None, {})) == []
+    found = containers.diagnose(node(**{"docker inspect a b": "no JSON"}), Context((), None, {}))
+    assert [(f.check, f.verdict) for f in found][-1] == ("docker_containers", "unknown")
