@@ -113,12 +113,13 @@ def _take_parameter(query: Query, line: str, columns: tuple[str, ...]) -> None:
     if words and words[0].startswith("*"):
         words = [rest for rest in (words[0][1:],) if rest] + words[1:]
     read_only = bool(words) and words[0] == "RO"
-    name, *values = words[1:] if read_only else words or [""]
+    name, *values = (words[1:] if read_only else words) or [""]
     layers = _layers(values, columns)
     if layers is None or not _NAME.fullmatch(name):
         return
-    if not query.devices:
-        query.devices.append(Device())  # an excerpt without its head
+    # An excerpt without its head, or a head that was not recognised: a name comes once for each device.
+    if not query.devices or name in query.devices[-1].parameters:
+        query.devices.append(Device())
     query.devices[-1].parameters[name] = Parameter(name, read_only=read_only, **layers)
 
 
