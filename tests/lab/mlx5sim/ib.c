@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mlx5sim_ib: OFED's file tc/<port>/traffic_class of an RDMA device, for rxe
- * devices on ports of mlx5sim. A module of its own, so that mlx5sim needs no
+ * mlx5_ib: OFED's file tc/<port>/traffic_class of an RDMA device, for rxe
+ * devices on ports of mlx5sim. A module of its own, so that the ports need no
  * RDMA. The value is kept and shown; rxe does not act on it.
  */
 #include <linux/kobject.h>
 #include <linux/module.h>
-#include <linux/platform_device.h>
 #include <linux/slab.h>
 #include <linux/sysfs.h>
 #include <rdma/ib_verbs.h>
 
-#define DRIVER	"mlx5_core"
+#include "mlx5sim.h"
+
 #define PORT	1
 
 struct tc_dir {
@@ -45,16 +45,13 @@ static ssize_t traffic_class_store(struct kobject *kobj,
 	return len;
 }
 
-/* A platform device's driver of that name is only ours. */
-static bool is_our_port(struct ib_device *ibdev)
+static bool is_ofed_port(struct ib_device *ibdev)
 {
 	struct net_device *dev = ib_device_get_netdev(ibdev, PORT);
-	struct device *parent = dev ? dev->dev.parent : NULL;
-	bool ours = parent && dev_is_platform(parent) && parent->driver &&
-		    !strcmp(parent->driver->name, DRIVER);
+	struct mlx5sim_port *port = dev ? mlx5sim_netdev_port(dev) : NULL;
 
 	dev_put(dev);
-	return ours;
+	return port && port->ofed;
 }
 
 static void free_dir(struct tc_dir *dir)
@@ -85,7 +82,7 @@ static int add_device(struct ib_device *ibdev)
 	struct tc_dir *dir;
 	int err;
 
-	if (!is_our_port(ibdev))
+	if (!is_ofed_port(ibdev))
 		return -EOPNOTSUPP;
 	dir = kzalloc(sizeof(*dir), GFP_KERNEL);
 	if (!dir)
@@ -106,23 +103,23 @@ static void remove_device(struct ib_device *ibdev, void *data)
 }
 
 static struct ib_client client = {
-	.name = "mlx5sim_ib",
+	.name = "mlx5_ib",
 	.add = add_device,
 	.remove = remove_device,
 };
 
-static int __init mlx5sim_ib_init(void)
+static int __init mlx5_ib_init(void)
 {
 	return ib_register_client(&client);
 }
 
-static void __exit mlx5sim_ib_exit(void)
+static void __exit mlx5_ib_exit(void)
 {
 	ib_unregister_client(&client);
 }
 
-module_init(mlx5sim_ib_init);
-module_exit(mlx5sim_ib_exit);
+module_init(mlx5_ib_init);
+module_exit(mlx5_ib_exit);
 
 MODULE_DESCRIPTION("traffic_class file of RDMA devices on mlx5sim ports");
 MODULE_LICENSE("GPL");
