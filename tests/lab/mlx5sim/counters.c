@@ -12,6 +12,11 @@ static const char * const counter_names[] = {
 	MLX5SIM_COUNTERS(NAME)
 };
 
+const char * const mlx5sim_rdma_counter_names[] = {
+	MLX5SIM_RDMA_COUNTERS(NAME)
+};
+EXPORT_SYMBOL_GPL(mlx5sim_rdma_counter_names);
+
 /* Direction, and what follows the priority: rx_prio3_bytes. */
 struct prio_name {
 	const char *dir;
@@ -94,7 +99,11 @@ static bool match_counter(void *arg, const char *name, atomic64_t *counter)
 atomic64_t *mlx5sim_find_counter(struct mlx5sim_port *port, const char *name)
 {
 	struct lookup lookup = { .name = name };
+	int i;
 
+	for (i = 0; i < MLX5SIM_RDMA_COUNTER_COUNT; i++)
+		if (!strcmp(mlx5sim_rdma_counter_names[i], name))
+			return &port->counters.rdma[i];
 	mlx5sim_visit_counters(port, true, match_counter, &lookup);
 	return lookup.found;
 }

@@ -135,6 +135,22 @@ struct mlx5sim_fw {
 	X(outbound_pci_buffer_overflow) X(dev_out_of_buffer)		\
 	X(tx_pause_storm_warning_events) X(tx_pause_storm_error_events)
 
+/* Only among the hw_counters of the RDMA device, where rxe has others. */
+#define MLX5SIM_RDMA_COUNTERS(X)					\
+	X(rx_write_requests) X(rx_read_requests) X(rx_atomic_requests)	\
+	X(rx_dct_connect) X(out_of_buffer) X(out_of_sequence)		\
+	X(rnr_nak_retry_err) X(packet_seq_err) X(implied_nak_seq_err)	\
+	X(local_ack_timeout_err) X(rp_cnp_ignored) X(rp_cnp_handled)	\
+	X(np_ecn_marked_roce_packets) X(np_cnp_sent)			\
+	X(resp_local_length_error) X(resp_cqe_error) X(req_cqe_error)	\
+	X(req_remote_invalid_request) X(req_remote_access_errors)	\
+	X(resp_remote_access_errors) X(resp_cqe_flush_error)		\
+	X(req_cqe_flush_error) X(req_transport_retries_exceeded)	\
+	X(req_rnr_retries_exceeded) X(roce_adp_retrans)			\
+	X(roce_adp_retrans_to) X(roce_slow_restart)			\
+	X(roce_slow_restart_cnps) X(roce_slow_restart_trans)		\
+	X(rx_icrc_encapsulated)
+
 /* Counters of each priority. */
 #define MLX5SIM_PRIO_COUNTERS(X)					\
 	X(rx, bytes) X(rx, packets) X(tx, bytes) X(tx, packets)		\
@@ -150,6 +166,12 @@ enum {
 #define MLX5SIM_C(n) MLX5SIM_C_##n,
 	MLX5SIM_COUNTERS(MLX5SIM_C)
 	MLX5SIM_COUNTER_COUNT
+};
+
+enum {
+#define MLX5SIM_CR(n) MLX5SIM_CR_##n,
+	MLX5SIM_RDMA_COUNTERS(MLX5SIM_CR)
+	MLX5SIM_RDMA_COUNTER_COUNT
 };
 
 enum {
@@ -169,6 +191,7 @@ enum {
 
 struct mlx5sim_counters {
 	atomic64_t one[MLX5SIM_COUNTER_COUNT];
+	atomic64_t rdma[MLX5SIM_RDMA_COUNTER_COUNT];
 	atomic64_t prio[MLX5SIM_PRIOS][MLX5SIM_PRIO_COUNTER_COUNT];
 	atomic64_t pause[MLX5SIM_PRIOS + 1][MLX5SIM_PAUSE_COUNTER_COUNT];
 };
@@ -315,6 +338,7 @@ typedef bool (*mlx5sim_counter_fn)(void *arg, const char *name,
 void mlx5sim_visit_counters(struct mlx5sim_port *port, bool all,
 			    mlx5sim_counter_fn fn, void *arg);
 atomic64_t *mlx5sim_find_counter(struct mlx5sim_port *port, const char *name);
+extern const char * const mlx5sim_rdma_counter_names[];
 
 /* debugfs.c */
 void mlx5sim_debugfs_init(void);
