@@ -28,13 +28,17 @@ static int probe(struct pci_dev *pdev, const struct pci_device_id *id)
 		return PTR_ERR(devlink);
 	}
 	pci_set_drvdata(pdev, devlink);
+	port->irqs = mlx5sim_irqs_add(pdev);
 	return 0;
 }
 
 static void remove(struct pci_dev *pdev)
 {
+	struct mlx5sim_port *port = mlx5sim_pci_port(pdev);
+
+	mlx5sim_irqs_del(port->irqs);
 	mlx5sim_devlink_del(pci_get_drvdata(pdev));
-	mlx5sim_port_destroy(mlx5sim_pci_port(pdev));
+	mlx5sim_port_destroy(port);
 }
 
 static const struct pci_device_id ids[] = {

@@ -213,6 +213,7 @@ struct mlx5sim_function {
 };
 
 struct mlx5sim_cc;
+struct mlx5sim_irqs;
 struct mlx5sim_port;
 struct mlx5sim_priv;
 
@@ -239,6 +240,7 @@ struct mlx5sim_port {
 	bool lower_gone;		/* written under RTNL */
 	struct mlx5sim_priv *priv;	/* RTNL; NULL while unbound */
 	const struct mlx5sim_driver_ops *driver;	/* valid with priv */
+	struct mlx5sim_irqs *irqs;	/* the driver's */
 
 	struct mlx5sim_fw fw;
 	struct mlx5sim_counters counters;
@@ -354,6 +356,10 @@ void mlx5sim_update_carrier(struct mlx5sim_priv *priv);
 void mlx5sim_bounce_link(struct mlx5sim_priv *priv);
 void mlx5sim_restart_channels(struct mlx5sim_priv *priv);
 struct mlx5sim_port *mlx5sim_netdev_port(const struct net_device *dev);
+
+/* irq.c */
+struct mlx5sim_irqs *mlx5sim_irqs_add(struct pci_dev *pdev);
+void mlx5sim_irqs_del(struct mlx5sim_irqs *irqs);
 
 /* devlink.c */
 struct devlink *mlx5sim_devlink_add(struct mlx5sim_port *port,

@@ -2,7 +2,7 @@
 /*
  * The PCI functions of a card: a host bridge of its own with a root port, and
  * the card below; with a GPU, a second root port and the GPU below that. All
- * of it is a configuration space in memory, without BARs or interrupts: the
+ * of it is a configuration space in memory, without BARs or MSI: the
  * kernel, lspci and setpci find real PCI Express functions.
  */
 #include <linux/export.h>

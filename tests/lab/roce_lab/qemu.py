@@ -99,7 +99,7 @@ def _iommu_arguments(machine: Machine) -> list[str]:
     """An IOMMU, and an empty bridge with all bus numbers: by these the IOMMU is told to serve the cards as well."""
     if machine.iommu == "off":
         return []
-    return ["-device", "intel-iommu", "-device", "pcie-root-port,id=rest,chassis=1,addr=0x11,bus-reserve=254"]
+    return ["-device", "intel-iommu", "-device", "pcie-root-port,id=rest,chassis=9,addr=0x1e,bus-reserve=240"]
 
 
 def _nic(machine: Machine, netdev: str, device: int) -> str:
