@@ -24,13 +24,12 @@ struct cc_param {
 	const char *inbox;
 	u32 min;
 	u32 max;
-	u32 start;
 };
 
 static const struct cc_param cc_params[] = {
 #define PARAM(_side, _ofed, _inbox, _min, _max, _start)			\
 	{ .side = MLX5SIM_CC_##_side, .ofed = _ofed, .inbox = _inbox,	\
-	  .min = _min, .max = _max, .start = _start },
+	  .min = _min, .max = _max },
 	MLX5SIM_CC_PARAMS(PARAM)
 };
 
@@ -96,15 +95,6 @@ static int set_param(struct mlx5sim_port *port, int i, u32 value)
 	if (i == find_param("np_cnp_prio"))
 		WRITE_ONCE(port->fw.cc[find_param("np_cnp_prio_mode")], 0);
 	return 0;
-}
-
-void mlx5sim_cc_defaults(struct mlx5sim_fw *fw)
-{
-	int i;
-
-	for (i = 0; i < ARRAY_SIZE(cc_params); i++)
-		fw->cc[i] = cc_params[i].start;
-	memset(fw->cc_enable, 0xff, sizeof(fw->cc_enable));
 }
 
 /* --- inbox -------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Knobs for tests: /sys/kernel/debug/mlx5sim/<bdf>/{fault,carrier,counters}.
+ * Knobs for tests, files in /sys/kernel/debug/mlx5sim/<bdf>/.
  */
 #include <linux/debugfs.h>
 #include <linux/rtnetlink.h>
@@ -30,6 +30,9 @@ static const char * const setting_names[MLX5SIM_SETTINGS] = {
 	[MLX5SIM_SET_FLAGS]	= "flags",
 	[MLX5SIM_SET_COALESCE]	= "coalesce",
 	[MLX5SIM_SET_CC]	= "cc",
+	[MLX5SIM_SET_FEATURES]	= "features",
+	[MLX5SIM_SET_DEVLINK]	= "devlink",
+	[MLX5SIM_SET_PCI]	= "pci",
 };
 
 static const char * const fault_names[] = {
@@ -126,7 +129,7 @@ static int set_carrier(struct mlx5sim_port *port, char *word)
 	rtnl_lock();
 	port->cable_out = !on;
 	if (port->priv)
-		mlx5sim_update_carrier(port->priv);
+		port->driver->update_carrier(port->priv);
 	rtnl_unlock();
 	return 0;
 }
@@ -175,6 +178,57 @@ static ssize_t counters_write(struct file *file, const char __user *ubuf,
 }
 DEFINE_SHOW_STORE_ATTRIBUTE(counters);
 
+/* --- pcie_link: GT/s and lanes that were negotiated: 8 4 ---------------- */
+
+static int pcie_link_show(struct seq_file *s, void *unused)
+{
+	seq_puts(s, "write GT/s (2, 5, 8, 16 or 32) and lanes: 8 4\n");
+	return 0;
+}
+
+static ssize_t pcie_link_write(struct file *file, const char __user *ubuf,
+			       size_t len, loff_t *pos)
+{
+	struct seq_file *s = file->private_data;
+	char text[16] = "";
+	int speed, width, err;
+
+	if (len >= sizeof(text))
+		return -EINVAL;
+	if (copy_from_user(text, ubuf, len))
+		return -EFAULT;
+	if (sscanf(text, "%d %d", &speed, &width) != 2)
+		return -EINVAL;
+	err = mlx5sim_pci_set_link(s->private, speed, width);
+	return err ?: len;
+}
+DEFINE_SHOW_STORE_ATTRIBUTE(pcie_link);
+
+/* --- fw_stored: a version that was burnt and waits for a reset ---------- */
+
+static int fw_stored_show(struct seq_file *s, void *unused)
+{
+	struct mlx5sim_port *port = s->private;
+
+	seq_printf(s, "%s\n", port->fw_stored);
+	return 0;
+}
+
+static int set_fw_stored(struct mlx5sim_port *port, char *word)
+{
+	strscpy(port->fw_stored, word, sizeof(port->fw_stored));
+	return 0;
+}
+
+static ssize_t fw_stored_write(struct file *file, const char __user *ubuf,
+			       size_t len, loff_t *pos)
+{
+	struct seq_file *s = file->private_data;
+
+	return write_words(s->private, ubuf, len, set_fw_stored);
+}
+DEFINE_SHOW_STORE_ATTRIBUTE(fw_stored);
+
 void mlx5sim_debugfs_add(struct mlx5sim_port *port)
 {
 	port->debugfs = debugfs_create_dir(port->bdf, root);
@@ -183,6 +237,10 @@ void mlx5sim_debugfs_add(struct mlx5sim_port *port)
 			    &carrier_fops);
 	debugfs_create_file("counters", 0600, port->debugfs, port,
 			    &counters_fops);
+	debugfs_create_file("pcie_link", 0600, port->debugfs, port,
+			    &pcie_link_fops);
+	debugfs_create_file("fw_stored", 0600, port->debugfs, port,
+			    &fw_stored_fops);
 }
 
 void mlx5sim_debugfs_init(void)

@@ -8,12 +8,14 @@
 
 #include "mlx5sim.h"
 
-#define FIRMWARE	"22.39.1002 (MT_0000000359)"
+#define FIRMWARE	MLX5SIM_FIRMWARE " (" MLX5SIM_PSID ")"
 #define RING_DEFAULT	1024
 #define RING_MAX	8192
 #define RX_RING_MIN	2
 #define TX_RING_MIN	64
 #define CHANNELS	8
+#define MAX_COALESCE_USECS	4095
+#define MAX_COALESCE_FRAMES	65535
 
 /* --- Identity and link -------------------------------------------------- */
 
@@ -172,8 +174,8 @@ static int get_coalesce(struct net_device *dev, struct ethtool_coalesce *coal,
 			struct kernel_ethtool_coalesce *kernel_coal,
 			struct netlink_ext_ack *extack)
 {
-	struct mlx5sim_coalesce *c =
-		&((struct mlx5sim_priv *)netdev_priv(dev))->coalesce;
+	struct mlx5sim_priv *priv = netdev_priv(dev);
+	struct mlx5sim_coalesce *c = &priv->coalesce;
 
 	coal->rx_coalesce_usecs = c->rx_usecs;
 	coal->rx_max_coalesced_frames = c->rx_frames;
@@ -181,7 +183,34 @@ static int get_coalesce(struct net_device *dev, struct ethtool_coalesce *coal,
 	coal->tx_max_coalesced_frames = c->tx_frames;
 	coal->use_adaptive_rx_coalesce = c->adaptive_rx;
 	coal->use_adaptive_tx_coalesce = c->adaptive_tx;
+	kernel_coal->use_cqe_mode_rx =
+		priv->flags & BIT(MLX5SIM_FLAG_RX_CQE_MODER);
+	kernel_coal->use_cqe_mode_tx =
+		priv->flags & BIT(MLX5SIM_FLAG_TX_CQE_MODER);
 	return 0;
+}
+
+static int check_coalesce(struct net_device *dev,
+			  const struct ethtool_coalesce *coal)
+{
+	if (coal->rx_coalesce_usecs > MAX_COALESCE_USECS ||
+	    coal->tx_coalesce_usecs > MAX_COALESCE_USECS) {
+		netdev_info(dev, "maximum coalesce time supported is %d usecs\n",
+			    MAX_COALESCE_USECS);
+		return -ERANGE;
+	}
+	if (coal->rx_max_coalesced_frames > MAX_COALESCE_FRAMES ||
+	    coal->tx_max_coalesced_frames > MAX_COALESCE_FRAMES) {
+		netdev_info(dev, "maximum coalesced frames supported is %d\n",
+			    MAX_COALESCE_FRAMES);
+		return -ERANGE;
+	}
+	return 0;
+}
+
+static void set_flag(struct mlx5sim_priv *priv, int flag, bool on)
+{
+	priv->flags = on ? priv->flags | BIT(flag) : priv->flags & ~BIT(flag);
 }
 
 static int set_coalesce(struct net_device *dev, struct ethtool_coalesce *coal,
@@ -194,12 +223,17 @@ static int set_coalesce(struct net_device *dev, struct ethtool_coalesce *coal,
 
 	if (mlx5sim_broken(priv->port, MLX5SIM_SET_COALESCE, &err))
 		return err;
+	err = check_coalesce(dev, coal);
+	if (err)
+		return err;
 	c->rx_usecs = coal->rx_coalesce_usecs;
 	c->rx_frames = coal->rx_max_coalesced_frames;
 	c->tx_usecs = coal->tx_coalesce_usecs;
 	c->tx_frames = coal->tx_max_coalesced_frames;
 	c->adaptive_rx = coal->use_adaptive_rx_coalesce;
 	c->adaptive_tx = coal->use_adaptive_tx_coalesce;
+	set_flag(priv, MLX5SIM_FLAG_RX_CQE_MODER, kernel_coal->use_cqe_mode_rx);
+	set_flag(priv, MLX5SIM_FLAG_TX_CQE_MODER, kernel_coal->use_cqe_mode_tx);
 	return 0;
 }
 
@@ -231,104 +265,16 @@ static int set_priv_flags(struct net_device *dev, u32 flags)
 	if (flags & BIT(MLX5SIM_FLAG_TX_PORT_TS) &&
 	    priv->mqprio == MLX5SIM_MQPRIO_CHANNEL)
 		return -EINVAL;
+	if (!(flags & BIT(MLX5SIM_FLAG_RX_STRIDING_RQ)) &&
+	    dev->features & NETIF_F_LRO) {
+		netdev_warn(dev, "Can't set legacy RQ with LRO, disable it first\n");
+		return -EINVAL;
+	}
 	priv->flags = flags;
 	return 0;
 }
 
 /* --- Statistics --------------------------------------------------------- */
-
-static const char * const counter_names[] = {
-#define NAME(n) #n,
-	MLX5SIM_COUNTERS(NAME)
-};
-
-/* Direction, and what follows the priority: rx_prio3_bytes. */
-struct prio_name {
-	const char *dir;
-	const char *what;
-};
-
-static const struct prio_name prio_names[] = {
-#define PRIO_NAME(d, n) { #d, #n },
-	MLX5SIM_PRIO_COUNTERS(PRIO_NAME)
-};
-
-static const struct prio_name pause_names[] = {
-	MLX5SIM_PAUSE_COUNTERS(PRIO_NAME)
-};
-
-typedef bool (*counter_fn)(void *arg, const char *name, atomic64_t *counter);
-
-static bool visit_row(const struct prio_name *names, int count,
-		      const char *middle, atomic64_t *row, counter_fn fn,
-		      void *arg)
-{
-	char name[ETH_GSTRING_LEN];
-	int i;
-
-	for (i = 0; i < count; i++) {
-		snprintf(name, sizeof(name), "%s_%s_%s", names[i].dir, middle,
-			 names[i].what);
-		if (!fn(arg, name, &row[i]))
-			return false;
-	}
-	return true;
-}
-
-/* Calls fn for counters that exist now (or all) until it returns false. */
-static void visit_counters(struct mlx5sim_port *port, bool all, counter_fn fn,
-			   void *arg)
-{
-	struct mlx5sim_counters *c = &port->counters;
-	const struct mlx5sim_fw *fw = &port->fw;
-	char prio[8];
-	int i;
-
-	for (i = 0; i < MLX5SIM_COUNTER_COUNT; i++)
-		if (!fn(arg, counter_names[i], &c->one[i]))
-			return;
-	for (i = 0; i < MLX5SIM_PRIOS; i++) {
-		snprintf(prio, sizeof(prio), "prio%d", i);
-		if (!visit_row(prio_names, ARRAY_SIZE(prio_names), prio,
-			       c->prio[i], fn, arg))
-			return;
-	}
-	/* Pause counters: of PFC priorities only, else of global pause. */
-	for (i = 0; i < MLX5SIM_PRIOS; i++) {
-		if (!all && !(fw->pfc_en & BIT(i)))
-			continue;
-		snprintf(prio, sizeof(prio), "prio%d", i);
-		if (!visit_row(pause_names, ARRAY_SIZE(pause_names), prio,
-			       c->pause[i], fn, arg))
-			return;
-	}
-	if (all || (!fw->pfc_en && (fw->rx_pause || fw->tx_pause)))
-		visit_row(pause_names, ARRAY_SIZE(pause_names), "global",
-			  c->pause[MLX5SIM_GLOBAL_PAUSE], fn, arg);
-}
-
-struct lookup {
-	const char *name;
-	atomic64_t *found;
-};
-
-static bool match_counter(void *arg, const char *name, atomic64_t *counter)
-{
-	struct lookup *lookup = arg;
-
-	if (strcmp(lookup->name, name))
-		return true;
-	lookup->found = counter;
-	return false;
-}
-
-atomic64_t *mlx5sim_find_counter(struct mlx5sim_port *port, const char *name)
-{
-	struct lookup lookup = { .name = name };
-
-	visit_counters(port, true, match_counter, &lookup);
-	return lookup.found;
-}
 
 static bool count_counter(void *arg, const char *name, atomic64_t *counter)
 {
@@ -357,7 +303,7 @@ static int get_sset_count(struct net_device *dev, int sset)
 
 	switch (sset) {
 	case ETH_SS_STATS:
-		visit_counters(priv->port, false, count_counter, &count);
+		mlx5sim_visit_counters(priv->port, false, count_counter, &count);
 		return count;
 	case ETH_SS_PRIV_FLAGS:
 		return MLX5SIM_FLAG_COUNT;
@@ -372,7 +318,7 @@ static void get_strings(struct net_device *dev, u32 sset, u8 *data)
 
 	switch (sset) {
 	case ETH_SS_STATS:
-		visit_counters(priv->port, false, copy_name, &data);
+		mlx5sim_visit_counters(priv->port, false, copy_name, &data);
 		break;
 	case ETH_SS_PRIV_FLAGS:
 		memcpy(data, flag_names, sizeof(flag_names));
@@ -385,13 +331,14 @@ static void get_ethtool_stats(struct net_device *dev,
 {
 	struct mlx5sim_priv *priv = netdev_priv(dev);
 
-	visit_counters(priv->port, false, copy_value, &data);
+	mlx5sim_visit_counters(priv->port, false, copy_value, &data);
 }
 
 const struct ethtool_ops mlx5sim_ethtool_ops = {
 	.supported_coalesce_params = ETHTOOL_COALESCE_USECS |
 				     ETHTOOL_COALESCE_MAX_FRAMES |
-				     ETHTOOL_COALESCE_USE_ADAPTIVE,
+				     ETHTOOL_COALESCE_USE_ADAPTIVE |
+				     ETHTOOL_COALESCE_USE_CQE,
 	.get_drvinfo		= get_drvinfo,
 	.get_link		= ethtool_op_get_link,
 	.get_link_ksettings	= get_link_ksettings,

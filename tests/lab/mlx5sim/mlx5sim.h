@@ -2,9 +2,11 @@
 /*
  * mlx5sim: ports of an mlx5 card, simulated on top of other network devices.
  *
- * Three lifetimes are kept apart, as on a real card:
- *   struct mlx5sim_port  what the module parameters ask for (module lifetime)
- *   struct mlx5sim_fw    firmware registers: survive unbind and bind
+ * Module mlx5sim is the hardware: PCI functions, firmware, counters, knobs.
+ * Module mlx5_core is the driver, mlx5_ib what its namesake adds to RDMA
+ * devices. Three lifetimes are kept apart, as on a real card:
+ *   struct mlx5sim_port  what the module parameters ask for (hardware)
+ *   struct mlx5sim_fw    firmware registers: survive a driver reload
  *   struct mlx5sim_priv  driver state: lost when the driver is unbound
  */
 #ifndef MLX5SIM_H
@@ -13,7 +15,7 @@
 #include <linux/atomic.h>
 #include <linux/dcbnl.h>
 #include <linux/netdevice.h>
-#include <linux/platform_device.h>
+#include <linux/pci.h>
 #include <linux/types.h>
 #include <linux/workqueue.h>
 #include <net/dcbnl.h>
@@ -27,6 +29,8 @@
 #define MLX5SIM_MAX_CHANNELS	63
 #define MLX5SIM_MAX_MTU		9978
 #define MLX5SIM_ROCE_UDP_PORT	4791
+#define MLX5SIM_FIRMWARE	"22.39.1002"
+#define MLX5SIM_PSID		"MT_0000000359"
 #define MLX5SIM_CELL		128U
 #define MLX5SIM_BUFFER_TOTAL	(8024U * MLX5SIM_CELL)
 
@@ -46,6 +50,9 @@ enum mlx5sim_setting {
 	MLX5SIM_SET_FLAGS,
 	MLX5SIM_SET_COALESCE,
 	MLX5SIM_SET_CC,
+	MLX5SIM_SET_FEATURES,
+	MLX5SIM_SET_DEVLINK,
+	MLX5SIM_SET_PCI,
 	MLX5SIM_SETTINGS
 };
 
@@ -128,6 +135,22 @@ struct mlx5sim_fw {
 	X(outbound_pci_buffer_overflow) X(dev_out_of_buffer)		\
 	X(tx_pause_storm_warning_events) X(tx_pause_storm_error_events)
 
+/* Only among the hw_counters of the RDMA device, where rxe has others. */
+#define MLX5SIM_RDMA_COUNTERS(X)					\
+	X(rx_write_requests) X(rx_read_requests) X(rx_atomic_requests)	\
+	X(rx_dct_connect) X(out_of_buffer) X(out_of_sequence)		\
+	X(rnr_nak_retry_err) X(packet_seq_err) X(implied_nak_seq_err)	\
+	X(local_ack_timeout_err) X(rp_cnp_ignored) X(rp_cnp_handled)	\
+	X(np_ecn_marked_roce_packets) X(np_cnp_sent)			\
+	X(resp_local_length_error) X(resp_cqe_error) X(req_cqe_error)	\
+	X(req_remote_invalid_request) X(req_remote_access_errors)	\
+	X(resp_remote_access_errors) X(resp_cqe_flush_error)		\
+	X(req_cqe_flush_error) X(req_transport_retries_exceeded)	\
+	X(req_rnr_retries_exceeded) X(roce_adp_retrans)			\
+	X(roce_adp_retrans_to) X(roce_slow_restart)			\
+	X(roce_slow_restart_cnps) X(roce_slow_restart_trans)		\
+	X(rx_icrc_encapsulated)
+
 /* Counters of each priority. */
 #define MLX5SIM_PRIO_COUNTERS(X)					\
 	X(rx, bytes) X(rx, packets) X(tx, bytes) X(tx, packets)		\
@@ -143,6 +166,12 @@ enum {
 #define MLX5SIM_C(n) MLX5SIM_C_##n,
 	MLX5SIM_COUNTERS(MLX5SIM_C)
 	MLX5SIM_COUNTER_COUNT
+};
+
+enum {
+#define MLX5SIM_CR(n) MLX5SIM_CR_##n,
+	MLX5SIM_RDMA_COUNTERS(MLX5SIM_CR)
+	MLX5SIM_RDMA_COUNTER_COUNT
 };
 
 enum {
@@ -162,12 +191,37 @@ enum {
 
 struct mlx5sim_counters {
 	atomic64_t one[MLX5SIM_COUNTER_COUNT];
+	atomic64_t rdma[MLX5SIM_RDMA_COUNTER_COUNT];
 	atomic64_t prio[MLX5SIM_PRIOS][MLX5SIM_PRIO_COUNTER_COUNT];
 	atomic64_t pause[MLX5SIM_PRIOS + 1][MLX5SIM_PAUSE_COUNTER_COUNT];
 };
 
+/* PCI functions of a port: see pci.c. */
+enum {
+	MLX5SIM_ROOT_PORT,
+	MLX5SIM_NIC,
+	MLX5SIM_GPU_ROOT_PORT,
+	MLX5SIM_GPU,
+	MLX5SIM_FUNCTIONS
+};
+
+struct mlx5sim_function {
+	u8 bus;
+	u8 devfn;
+	u8 config[PCI_CFG_SPACE_EXP_SIZE];
+	u8 writable[PCI_CFG_SPACE_EXP_SIZE];	/* masks of bits */
+};
+
 struct mlx5sim_cc;
+struct mlx5sim_irqs;
+struct mlx5sim_port;
 struct mlx5sim_priv;
+
+/* What the hardware tells the driver, under RTNL while port->priv is set. */
+struct mlx5sim_driver_ops {
+	void (*lower_event)(struct mlx5sim_port *port, unsigned long event);
+	void (*update_carrier)(struct mlx5sim_priv *priv);
+};
 
 struct mlx5sim_port {
 	const char *lower_name;
@@ -175,16 +229,24 @@ struct mlx5sim_port {
 	const char *bdf;
 	int numa;
 	int index;
+	bool gpu;			/* one sits beside it */
 	bool ofed;
 
-	struct platform_device *pdev;	/* under the module's port mutex */
+	struct pci_bus *root;		/* under the module's port mutex */
+	struct pci_sysdata sysdata;
+	struct resource busn;
+	int function_count;
+	struct mlx5sim_function functions[MLX5SIM_FUNCTIONS];
 	bool lower_gone;		/* written under RTNL */
 	struct mlx5sim_priv *priv;	/* RTNL; NULL while unbound */
+	const struct mlx5sim_driver_ops *driver;	/* valid with priv */
+	struct mlx5sim_irqs *irqs;	/* the driver's */
 
 	struct mlx5sim_fw fw;
 	struct mlx5sim_counters counters;
 	u8 fault[MLX5SIM_SETTINGS];
 	bool cable_out;			/* RTNL */
+	char fw_stored[16];		/* the version after the next reset */
 	struct dentry *debugfs;
 };
 
@@ -259,17 +321,50 @@ static inline bool mlx5sim_broken(const struct mlx5sim_port *port,
 	return fault != MLX5SIM_FAULT_NONE;
 }
 
+/* --- Module mlx5sim ----------------------------------------------------- */
+
 /* main.c */
 extern int mlx5sim_speed;
 extern unsigned int mlx5sim_bounce_ms;
 
+/* pci.c */
+int mlx5sim_pci_init(struct mlx5sim_port *port, u16 device);
+int mlx5sim_pci_add(struct mlx5sim_port *port);
+void mlx5sim_pci_del(struct mlx5sim_port *port);
+int mlx5sim_pci_set_link(struct mlx5sim_port *port, int speed, int width);
+struct mlx5sim_port *mlx5sim_pci_port(struct pci_dev *pdev);
+
+/* counters.c */
+typedef bool (*mlx5sim_counter_fn)(void *arg, const char *name,
+				   atomic64_t *counter);
+void mlx5sim_visit_counters(struct mlx5sim_port *port, bool all,
+			    mlx5sim_counter_fn fn, void *arg);
+atomic64_t *mlx5sim_find_counter(struct mlx5sim_port *port, const char *name);
+extern const char * const mlx5sim_rdma_counter_names[];
+
+/* debugfs.c */
+void mlx5sim_debugfs_init(void);
+void mlx5sim_debugfs_exit(void);
+void mlx5sim_debugfs_add(struct mlx5sim_port *port);
+
+/* --- Module mlx5_core --------------------------------------------------- */
+
 /* port.c */
 int mlx5sim_port_create(struct mlx5sim_port *port, struct device *parent);
 void mlx5sim_port_destroy(struct mlx5sim_port *port);
-void mlx5sim_lower_event(struct mlx5sim_port *port, unsigned long event);
 void mlx5sim_update_carrier(struct mlx5sim_priv *priv);
 void mlx5sim_bounce_link(struct mlx5sim_priv *priv);
 void mlx5sim_restart_channels(struct mlx5sim_priv *priv);
+struct mlx5sim_port *mlx5sim_netdev_port(const struct net_device *dev);
+
+/* irq.c */
+struct mlx5sim_irqs *mlx5sim_irqs_add(struct pci_dev *pdev);
+void mlx5sim_irqs_del(struct mlx5sim_irqs *irqs);
+
+/* devlink.c */
+struct devlink *mlx5sim_devlink_add(struct mlx5sim_port *port,
+				    struct pci_dev *pdev);
+void mlx5sim_devlink_del(struct devlink *devlink);
 
 /* dcb.c */
 extern const struct dcbnl_rtnl_ops mlx5sim_dcbnl_ops;
@@ -288,19 +383,12 @@ u16 mlx5sim_select_queue(struct net_device *dev, struct sk_buff *skb,
 
 /* ethtool.c */
 extern const struct ethtool_ops mlx5sim_ethtool_ops;
-atomic64_t *mlx5sim_find_counter(struct mlx5sim_port *port, const char *name);
 void mlx5sim_ethtool_defaults(struct mlx5sim_priv *priv);
 
 /* cc.c */
-void mlx5sim_cc_defaults(struct mlx5sim_fw *fw);
 void mlx5sim_cc_start(struct mlx5sim_priv *priv);
 void mlx5sim_cc_stop(struct mlx5sim_priv *priv);
 void mlx5sim_cc_exit(void);
-
-/* debugfs.c */
-void mlx5sim_debugfs_init(void);
-void mlx5sim_debugfs_exit(void);
-void mlx5sim_debugfs_add(struct mlx5sim_port *port);
 
 /* The packet's priority, as the port would see it (port.c). */
 u8 mlx5sim_skb_prio(const struct mlx5sim_port *port, const struct sk_buff *skb,

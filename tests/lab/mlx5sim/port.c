@@ -320,7 +320,7 @@ static void detach_lower(struct mlx5sim_priv *priv)
 	netdev_put(lower, &priv->lower_tracker);
 }
 
-void mlx5sim_lower_event(struct mlx5sim_port *port, unsigned long event)
+static void lower_event(struct mlx5sim_port *port, unsigned long event)
 {
 	struct mlx5sim_priv *priv = port->priv;
 
@@ -335,6 +335,11 @@ void mlx5sim_lower_event(struct mlx5sim_port *port, unsigned long event)
 		break;
 	}
 }
+
+static const struct mlx5sim_driver_ops driver_ops = {
+	.lower_event = lower_event,
+	.update_carrier = mlx5sim_update_carrier,
+};
 
 /* --- Network device operations ------------------------------------------ */
 
@@ -368,6 +373,30 @@ static int port_change_mtu(struct net_device *dev, int mtu)
 	return 0;
 }
 
+/* LRO needs striding; a port that ignores changes keeps what it has. */
+static netdev_features_t port_fix_features(struct net_device *dev,
+					   netdev_features_t features)
+{
+	struct mlx5sim_priv *priv = netdev_priv(dev);
+	u8 fault = READ_ONCE(priv->port->fault[MLX5SIM_SET_FEATURES]);
+
+	if (fault == MLX5SIM_FAULT_IGNORE)
+		return dev->features;
+	if (!(priv->flags & BIT(MLX5SIM_FLAG_RX_STRIDING_RQ)))
+		features &= ~NETIF_F_LRO;
+	return features;
+}
+
+static int port_set_features(struct net_device *dev,
+			     netdev_features_t features)
+{
+	struct mlx5sim_priv *priv = netdev_priv(dev);
+	int err;
+
+	mlx5sim_broken(priv->port, MLX5SIM_SET_FEATURES, &err);
+	return err;
+}
+
 static int port_phys_name(struct net_device *dev, char *name, size_t len)
 {
 	/* Each simulated card has one port. */
@@ -384,6 +413,8 @@ static const struct net_device_ops port_netdev_ops = {
 	.ndo_validate_addr	= eth_validate_addr,
 	.ndo_get_stats64	= dev_get_tstats64,
 	.ndo_setup_tc		= mlx5sim_setup_tc,
+	.ndo_fix_features	= port_fix_features,
+	.ndo_set_features	= port_set_features,
 	.ndo_get_phys_port_name	= port_phys_name,
 };
 
@@ -410,8 +441,10 @@ static void setup_netdev(struct net_device *dev, const struct net_device *lower)
 	dev->needed_headroom = lower->needed_headroom;
 	dev->needed_tailroom = lower->needed_tailroom;
 	/* What the lower device lacks is done in software on the way down. */
-	dev->hw_features = offloads;
-	dev->features = offloads | NETIF_F_HIGHDMA;
+	dev->hw_features = offloads | NETIF_F_RXHASH | NETIF_F_LRO |
+			   NETIF_F_NTUPLE | NETIF_F_HW_TC | NETIF_F_RXALL |
+			   NETIF_F_RXFCS;
+	dev->features = offloads | NETIF_F_RXHASH | NETIF_F_HIGHDMA;
 	dev->vlan_features = offloads | NETIF_F_HIGHDMA;
 }
 
@@ -444,6 +477,7 @@ static int start_port(struct mlx5sim_priv *priv, struct net_device *lower)
 	}
 	mlx5sim_dcb_start(priv);
 	mlx5sim_cc_start(priv);
+	priv->port->driver = &driver_ops;
 	priv->port->priv = priv;
 	return 0;
 }
@@ -476,6 +510,8 @@ void mlx5sim_port_destroy(struct mlx5sim_port *port)
 {
 	struct mlx5sim_priv *priv = port->priv;
 
+	if (!priv)		/* a reload could not bring it up again */
+		return;
 	rtnl_lock();
 	port->priv = NULL;
 	mlx5sim_cc_stop(priv);
@@ -485,3 +521,12 @@ void mlx5sim_port_destroy(struct mlx5sim_port *port)
 	cancel_delayed_work_sync(&priv->bounce_work);
 	free_netdev(priv->dev);
 }
+
+/* The port behind a network device; NULL when it is not one of ours. */
+struct mlx5sim_port *mlx5sim_netdev_port(const struct net_device *dev)
+{
+	if (dev->netdev_ops != &port_netdev_ops)
+		return NULL;
+	return ((struct mlx5sim_priv *)netdev_priv(dev))->port;
+}
+EXPORT_SYMBOL_GPL(mlx5sim_netdev_port);

@@ -50,6 +50,8 @@ def _add_up(up: argparse.ArgumentParser) -> None:
     up.add_argument(
         "--flavour", choices=("inbox", "ofed"), default=usual.flavour, help="driver stack that the ports look like"
     )
+    up.add_argument("--iommu", choices=("off", "on", "pt"), default=usual.iommu, help="on: translates; pt: passes")
+    up.add_argument("--gpus", type=int, default=usual.gpus, help="GPUs (PCI functions only) beside the first ports")
     up.add_argument("--owner-pid", type=int, metavar="PID", help="take the lab down when this process dies")
 
 
@@ -74,7 +76,7 @@ def _add_node_commands(
 
 
 def _up(args: argparse.Namespace) -> int:
-    shape = Shape(args.nodes, args.rails, args.memory, args.rate, args.flavour)
+    shape = Shape(args.nodes, args.rails, args.memory, args.rate, args.flavour, args.iommu, args.gpus)
     lab = Lab(args.name, shape, owner_pid=args.owner_pid)
     if lab.up():
         lab.progress(f"lab {lab.name} is up; inventory: {lab.inventory}")

@@ -477,11 +477,11 @@ def _add_module(tools: Path, root: Path, draft: Path, log: Path) -> None:
             shutil.copy(source, work)
         inside = f"/{work.relative_to(tools)}"
         _build(["chroot", str(tools), "make", "-j2", "-C", f"/{_headers(version)}", f"M={inside}", "modules"], log)
-        extra = root / f"usr/lib/modules/{version}/extra"
-        extra.mkdir()
+        updates = root / f"usr/lib/modules/{version}/updates"  # found before the kernel's own of the same name
+        updates.mkdir()
         for module in work.glob("*.ko"):
             _build(["chroot", str(tools), "strip", "--strip-debug", f"{inside}/{module.name}"], log)
-            shutil.copy(module, extra)
+            shutil.copy(module, updates)
     finally:
         _remove(work)
     _build(["chroot", str(root), "depmod", version], log)

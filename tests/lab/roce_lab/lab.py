@@ -116,6 +116,8 @@ class Lab:
             "memory_mib": state.shape.memory,
             "link_mbits": state.shape.mbits,
             "flavour": state.shape.flavour,
+            "iommu": state.shape.iommu,
+            "gpus": state.shape.gpus,
             "image": state.image,
             "inventory": str(self.inventory),
         }
@@ -213,6 +215,8 @@ class Lab:
             self.shape.flavour,
             self.image,
             self.kvm,
+            self.shape.iommu,
+            self.shape.gpus,
         )
 
     def remember(self, name: str, process: subprocess.Popen[bytes]) -> None:

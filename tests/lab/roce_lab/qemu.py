@@ -17,6 +17,10 @@ from .image import Image
 from .process import run
 
 FIRST_SLOT = 3  # PCI slot of the management device, the rails follow: ens3, ens4, ...
+# Of each rail's card, made by the kernel module mlx5sim: each has a root bus of its own, the number before.
+CARD_BUSES = (0x17, 0x31, 0xB1, 0xCA, 0x4D, 0x5E, 0x86, 0xD8)
+NUMA_NODES = 2
+IOMMU_ARGUMENTS = {"off": "", "on": "intel_iommu=on iommu=nopt", "pt": "intel_iommu=on iommu=pt"}
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,8 @@ class Machine:
     flavour: str
     image: Image
     kvm: bool
+    iommu: str = "off"
+    gpus: int = 0
 
 
 def mac(index: int, device: int) -> str:
@@ -43,17 +49,36 @@ def machine_id(marker: str, index: int) -> str:
     return hashlib.sha256(f"{marker} {index}".encode()).hexdigest()[:32]
 
 
+def card_arguments(machine: Machine) -> str:
+    """What mlx5sim is to make, whenever it is loaded: modprobe reads the kernel's command line."""
+    rails = range(machine.rails)
+    lists = {
+        "lower": [f"ens{FIRST_SLOT + 1 + rail}" for rail in rails],
+        "name": [f"ens{rail + 1}np0" for rail in rails],
+        "bdf": [f"0000:{CARD_BUSES[rail]:02x}:00.0" for rail in rails],
+        "numa": [str(rail * NUMA_NODES // machine.rails) for rail in rails],
+        "gpu": [str(int(rail < machine.gpus)) for rail in rails],
+        "flavour": [machine.flavour],
+    }
+    return " ".join(f"mlx5sim.{name}={','.join(values)}" for name, values in lists.items())
+
+
 def kernel_arguments(machine: Machine) -> str:
     """The kernel's command line, which also tells the node what hardware it has."""
     return " ".join(
-        (
+        word
+        for word in (
             "console=ttyS0 quiet loglevel=4 panic=5",
             "mitigations=off apparmor=0 selinux=0 audit=0 no_timer_check tsc=reliable",
             "systemd.show_status=no systemd.getty_auto=no",
             f"systemd.hostname=node{machine.index}",
             f"systemd.machine_id={machine_id(machine.marker, machine.index)}",
             f"lab.node={machine.index} lab.rails={machine.rails} lab.flavour={machine.flavour}",
+            f"numa=fake={NUMA_NODES}",
+            IOMMU_ARGUMENTS[machine.iommu],
+            card_arguments(machine),
         )
+        if word
     )
 
 
@@ -68,6 +93,13 @@ def _network_arguments(machine: Machine, taps: Sequence[int]) -> list[str]:
             _nic(machine, f"rail{rail}", rail + 1) + ",host_mtu=9216",
         ]
     return argv
+
+
+def _iommu_arguments(machine: Machine) -> list[str]:
+    """An IOMMU, and an empty bridge with all bus numbers: by these the IOMMU is told to serve the cards as well."""
+    if machine.iommu == "off":
+        return []
+    return ["-device", "intel-iommu", "-device", "pcie-root-port,id=rest,chassis=9,addr=0x1e,bus-reserve=240"]
 
 
 def _nic(machine: Machine, netdev: str, device: int) -> str:
@@ -111,6 +143,7 @@ def qemu_argv(machine: Machine, taps: Sequence[int]) -> list[str]:
         kernel_arguments(machine),
         "-drive",
         "file=disk.qcow2,format=qcow2,if=none,id=disk,cache=unsafe,discard=unmap",
+        *_iommu_arguments(machine),
         "-device",
         "virtio-blk-pci,drive=disk,addr=0x2",
         "-device",

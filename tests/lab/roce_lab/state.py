@@ -31,6 +31,8 @@ class Shape:
     memory: int = 1024  # MiB a node
     mbits: float = 50  # rate of every link, Mb/s
     flavour: str = "inbox"  # driver stack that the ports look like
+    iommu: str = "off"  # or on (it translates), pt (passes through)
+    gpus: int = 0  # beside the first ports, as PCI functions without a driver
 
     def __post_init__(self) -> None:
         _check_range("nodes", self.nodes, 1, MAX_NODES)
@@ -38,11 +40,16 @@ class Shape:
         _check_range("memory", self.memory, 384, 65536)
         if self.flavour not in ("inbox", "ofed"):
             raise LabError(f"flavour is {self.flavour!r}, it may be inbox or ofed")
+        if self.iommu not in ("off", "on", "pt"):
+            raise LabError(f"iommu is {self.iommu!r}, it may be off, on or pt")
+        _check_range("gpus", self.gpus, 0, self.rails)
         if self.mbits <= 0:
             raise LabError(f"rate is {self.mbits:g} Mb/s, it must be above 0")
 
     def __str__(self) -> str:
-        return f"{self.nodes} nodes, {self.rails} rails, {self.memory} MiB each, {self.mbits:g} Mb/s, {self.flavour}"
+        usual = f"{self.nodes} nodes, {self.rails} rails, {self.memory} MiB each, {self.mbits:g} Mb/s, {self.flavour}"
+        iommu = "" if self.iommu == "off" else f", iommu {self.iommu}"
+        return usual + iommu + (f", {self.gpus} GPUs" if self.gpus else "")
 
 
 def _check_range(what: str, value: int, low: int, high: int) -> None:

@@ -86,5 +86,10 @@ def test_modules_load_after_what_they_need() -> None:
 
 
 def test_guest_files_are_executable_where_they_are_run() -> None:
-    for name in ("initrd/init", "rootfs/usr/local/sbin/lab-hardware", "rootfs/usr/local/sbin/lab-ready"):
+    for name in (
+        "initrd/init",
+        "rootfs/usr/local/sbin/lab-hardware",
+        "rootfs/usr/local/sbin/lab-ready",
+        "rootfs/usr/local/sbin/lab-port",
+    ):
         assert (IMAGE_FILES / name).stat().st_mode & 0o111

@@ -13,7 +13,7 @@ from roce_lab.errors import LabError
 from roce_lab.image import Image
 from roce_lab.node import last_boot
 from roce_lab.process import Identity, has_marker, identity
-from roce_lab.qemu import Machine, kernel_arguments, machine_id, qemu_argv
+from roce_lab.qemu import CARD_BUSES, Machine, kernel_arguments, machine_id, qemu_argv
 from roce_lab.state import Paths, Shape, State
 
 MACHINE = Machine(
@@ -68,6 +68,50 @@ def test_kernel_arguments_tell_the_hardware() -> None:
     assert {"lab.node=2", "lab.rails=2", "lab.flavour=inbox", "systemd.hostname=node2"} <= set(words)
 
 
+def test_the_cards_are_on_the_kernels_command_line() -> None:
+    words = kernel_arguments(replace(MACHINE, gpus=1)).split()
+    assert [word for word in words if word.startswith("mlx5sim.")] == [
+        "mlx5sim.lower=ens4,ens5",
+        "mlx5sim.name=ens1np0,ens2np0",
+        "mlx5sim.bdf=0000:17:00.0,0000:31:00.0",
+        "mlx5sim.numa=0,1",
+        "mlx5sim.gpu=1,0",
+        "mlx5sim.flavour=inbox",
+    ]
+
+
+def test_eight_rails_have_eight_cards() -> None:
+    words = dict(word.split("=", 1) for word in kernel_arguments(replace(MACHINE, rails=8)).split() if "=" in word)
+    assert len(set(words["mlx5sim.bdf"].split(","))) == 8
+    assert words["mlx5sim.bdf"].startswith("0000:17:00.0,0000:31:00.0,0000:b1:00.0,0000:ca:00.0,")
+    assert words["mlx5sim.numa"] == "0,0,0,0,1,1,1,1"
+    devices = option(qemu_argv(replace(MACHINE, rails=8), list(range(7, 15))), "-device")
+    slots = [value.split("addr=")[1].split(",")[0] for value in devices if "addr=" in value]
+    assert len(slots) == len(set(slots)) == 11
+
+
+def test_no_two_cards_share_a_bus() -> None:
+    taken = [bus + offset for bus in CARD_BUSES for offset in (-1, 0, 1)]  # root, card, GPU
+    assert len(taken) == len(set(taken))
+    assert all(0 < bus < 256 for bus in taken)
+
+
+@pytest.mark.parametrize(
+    ("iommu", "arguments", "device"),
+    [
+        ("off", set(), False),
+        ("on", {"intel_iommu=on", "iommu=nopt"}, True),
+        ("pt", {"intel_iommu=on", "iommu=pt"}, True),
+    ],
+)
+def test_iommu(iommu: str, arguments: set[str], device: bool) -> None:
+    machine = replace(MACHINE, iommu=iommu)
+    assert {word for word in kernel_arguments(machine).split() if "iommu" in word} == arguments
+    devices = option(qemu_argv(machine, [7, 8]), "-device")
+    assert ("intel-iommu" in devices) is device
+    assert any("bus-reserve=240" in value for value in devices) is device
+
+
 def test_machine_ids_differ_and_stay() -> None:
     assert machine_id("a", 1) == machine_id("a", 1)
     assert len({machine_id("a", 1), machine_id("a", 2), machine_id("b", 1)}) == 3
@@ -112,6 +156,9 @@ def test_addresses() -> None:
         {"rails": 9},
         {"memory": 64},
         {"flavour": "doca"},
+        {"iommu": "amd"},
+        {"gpus": 2},
+        {"gpus": -1},
         {"mbits": 0},
     ],
 )
