@@ -11,6 +11,7 @@ import typing as t
 from dataclasses import dataclass, field, replace
 
 from .checks.dcb_masters import check_masters
+from .checks.links import missing_port
 from .errors import PolicyError, RoceError
 from .findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from .guards import busy_ports, management_netdevs
@@ -127,7 +128,7 @@ class Result:
     def findings(self) -> t.Iterator[Finding]:
         """A verdict on each declared port, each of its settings, and what the next boot brings back."""
         for name, reason in self.missing.items():
-            yield _missing_port(name, reason)
+            yield missing_port(name, reason)
         on_disk = self.disk.demands()
         for run in self.runs:
             yield from self._port_findings(run, state_of(run.port, on_disk))
@@ -239,19 +240,6 @@ def _line(setting: Setting, change: Change, run: PortRun) -> str:
     before, after = setting.differing(change.after, change.before)
     undone = " (rolled back)" if run.rolled_back else ""
     return f"{change.port}: {change.setting}: {before} -> {after}{undone}"
-
-
-def _missing_port(name: str, reason: str) -> Finding:
-    return Finding(
-        check="port",
-        verdict=FAIL,
-        observed="not there",
-        expected=name,
-        evidence="rdma -j link show",
-        cause=reason,
-        remedy="look for the card (lspci -d 15b3:), its driver (dmesg | grep mlx5) and the name in roce_ports",
-        port=name,
-    )
 
 
 def _verdict(setting: Setting, run: PortRun, wanted: Value) -> Finding:

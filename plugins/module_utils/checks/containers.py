@@ -169,6 +169,8 @@ _NO_DRIVER = re.compile(r"no userspace device-specific driver found for \S*/(uve
 _NO_NETDEV = re.compile(r"ibv_modify_qp failed with error No such device")
 _NO_MEMORY = re.compile(r"ibv_reg_mr\w* failed with error Cannot allocate memory")
 _ULIMIT = re.compile(r"ulimit -l\s*\n\s*([0-9]+|unlimited)\b", re.ASCII)
+# What a text is known by that check_output can judge.
+SAID_INSIDE = re.compile("|".join(pattern.pattern for pattern in (_NO_DRIVER, _NO_NETDEV, _NO_MEMORY, _ULIMIT)))
 
 
 def check_output(text: str) -> list[Finding]:

@@ -4,7 +4,18 @@
 
 from __future__ import annotations
 
+import typing as t
+
 from ..findings import FAIL, PASS, Finding
+
+if t.TYPE_CHECKING:
+    from ..host import Host
+    from .base import Context
+
+
+def diagnose(host: Host, context: Context) -> list[Finding]:
+    """Findings on the daemons that run."""
+    return check_masters(host.process_names())
 
 
 def check_masters(running: list[str]) -> list[Finding]:

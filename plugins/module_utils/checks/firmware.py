@@ -237,10 +237,10 @@ def _device_findings(host: Host, tools: Tools, device: Device, host_owns: bool |
 def _host_owns_dcbx(device: Device, context: Context) -> bool | None:
     """Whether every port of the device leaves DCBX to the host, as far as the facts tell."""
     owners = [
-        port.get("settings", {}).get("dcbx", {}).get("host")
+        port.get("settings", {}).get("dcbx", {}).get("owner")
         for port in context.facts.get("ports", [])
         if port.get("netdev") in device.netdevs
     ]
     if not owners or any(owner is None for owner in owners):
         return None
-    return all(owners)
+    return set(owners) == {"host"}

@@ -25,6 +25,20 @@ def check_ports(declared: list[dict[str, t.Any]], facts: Facts, link_gbps: float
     return found
 
 
+def missing_port(name: str, reason: str) -> Finding:
+    """What was declared must be there."""
+    return Finding(
+        check="port",
+        verdict=FAIL,
+        observed="not there",
+        expected=name,
+        evidence="rdma -j link show",
+        cause=reason,
+        remedy="look for the card (lspci -d 15b3:), its driver (dmesg | grep mlx5) and the name in roce_ports",
+        port=name,
+    )
+
+
 def _by_name(facts: Facts, name: str) -> Facts | None:
     return next((port for port in facts["ports"] if name in (port["netdev"], port["ibdev"])), None)
 

@@ -1,0 +1,174 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Advice that circulates and does not help, where it stands in scripts. Pure judgement.
+
+A line that does nothing is a failure of the file it stands in: its author believes in an effect that is
+not there. Comments are left out.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from dataclasses import dataclass
+
+from ..findings import FAIL, PASS, SKIPPED, Finding
+
+if t.TYPE_CHECKING:
+    from ..host import Host
+    from .base import Context
+
+# Where people put such lines.
+USUAL_PLACES = ("/etc/rc.local", "/etc/rc.d/rc.local", "/etc/infiniband/post-start-hook.sh")
+# What a script is known by; other texts (logs, tables) are not judged.
+_SCRIPT = re.compile(
+    r"^\s*(?:#!|export\s|echo\s|set\s+-|mpirun\b|srun\b|torchrun\b|docker\s+run|tc\s|mlnx_qos\b|ib_\w+_bw\b"
+    r"|NCCL_\w+=|nethogs\b|sysctl\b|ulimit\b|dcb\s|ethtool\s)",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What is looked for, why it does not help, and what does."""
+
+    name: str
+    pattern: re.Pattern[str]
+    cause: str
+    remedy: str
+
+
+def _advice(name: str, pattern: str, cause: str, remedy: str) -> Advice:
+    return Advice(name, re.compile(pattern), cause, remedy)
+
+
+ADVICE: tuple[Advice, ...] = (
+    _advice(
+        "pfc_enable",
+        r"queues/tx-[^/\s]*/pfc_enable",
+        "the kernel has no such file: a transmit queue has tx_timeout, traffic_class, xps_*, tx_maxrate and"
+        " byte_queue_limits (net-sysfs.c), and writing it makes nothing lossless",
+        "dcb pfc set dev PORT prio-pfc 3:on, or the policy's field pfc",
+    ),
+    _advice(
+        "socket_ifname",
+        r"NCCL_SOCKET_IFNAME=",
+        "NCCL_SOCKET_IFNAME chooses the interface for bootstrap and sockets: it cures no fallback to TCP, which comes"
+        " from an RDMA device, GID, library or driver that is missing",
+        "keep it only if bootstrap takes a wrong interface; for the fallback look at NET/IB lines (NCCL_DEBUG=INFO,"
+        " NCCL_DEBUG_SUBSYS=INIT,NET) and set NCCL_NET=IB, so that it fails instead",
+    ),
+    _advice(
+        "nethogs",
+        r"\b(?:nethogs|iftop|nload|bmon)\b",
+        "RDMA traffic bypasses the kernel's network stack: such tools show nothing of it",
+        "ethtool -S PORT (rx_vport_rdma_unicast_bytes, rx_prioN_bytes), or rdma statistic show",
+    ),
+    _advice(
+        "max_nchannels",
+        r"NCCL_MAX_NCHANNELS=[\"']?[1-4]\b",
+        "few channels bound NCCL's bandwidth: they are how it spreads work over processors of the GPU and over NICs",
+        "leave it out; measure before setting it",
+    ),
+    _advice(
+        "mqprio_replace",
+        r"\btc\s+qdisc\s+(?:replace|change)\b.*\bmqprio\b",
+        "mqprio can't be changed in place: the kernel answers 'Change operation not supported by specified qdisc'",
+        "tc qdisc del dev PORT root, then add; RDMA needs no mqprio at all",
+    ),
+    _advice(
+        "mqprio",
+        r"\btc\s+qdisc\s+add\b.*\bmqprio\b",
+        "RDMA traffic bypasses qdiscs: mqprio prioritises TCP/IP of the kernel only, and PFC does not need it",
+        "trust, ETS and PFC of the port do that for RDMA (the policy's fields trust, ets, pfc)",
+    ),
+    _advice(
+        "descriptor",
+        r"\becho\s+\"?[0-9]+>\s",
+        "the shell takes a number before > for a file descriptor: 'echo 106> file' writes nothing into the file, and"
+        " 'echo 1> file' an empty line",
+        "a blank before >: echo 106 > file",
+    ),
+    _advice(
+        "typographic_dash",
+        r"(?:^|\s)[\u2013\u2014]-?[A-Za-z]",
+        "the dash is typographic (copied from a document): the program takes it for a word and not for an option",
+        "plain - and --",
+    ),
+    _advice(
+        "gid_index_3",
+        r"NCCL_IB_GID_INDEX=[\"']?3\b|\bib_\w+\b.*\s-x\s*3\b",
+        "the index of the RoCE v2 GID moves with VLANs, IPv6 and the order of addresses: 3 is right by chance only",
+        "leave it out: NCCL from 2.21 on and perftest find it; else look it up by the address (show_gids)",
+    ),
+    _advice(
+        "app_replace",
+        r"\bdcb\s+app\s+replace\b.*(?:&&|\|\||;\s*if)",
+        "dcb app replace always exits with 0, whatever went wrong: its exit status decides nothing",
+        "read the table back (dcb -j app show), or use add and del",
+    ),
+)
+_BIDIRECTIONAL = re.compile(r"bi-?\s?directional|both directions|full.?duplex", re.IGNORECASE)
+_PERFTEST = re.compile(r"\bib_(?:write|read|send)_bw\b(.*)")
+
+
+def diagnose(host: Host, context: Context) -> list[Finding]:
+    """Findings on the usual places, and on files of the option review."""
+    paths = [path for path in USUAL_PLACES if host.exists(path)] + list(context.options.get("review") or [])
+    texts = {path: host.read_optional(path) for path in dict.fromkeys(paths)}
+    found = [finding for path, text in texts.items() for finding in check_text(text or "", path)]
+    if not any(is_script(text or "") for text in texts.values()):
+        return [Finding("advice", SKIPPED, cause="no script was given to look at (option review)")]
+    return found or [Finding("advice", PASS, evidence=", ".join(texts))]
+
+
+def is_script(text: str) -> bool:
+    """Whether a text is something that is meant to be run."""
+    return bool(_SCRIPT.search(text))
+
+
+def check_text(text: str, source: str) -> list[Finding]:
+    """A finding on each kind of such advice in a script, with the lines where it stands."""
+    if not is_script(text):
+        return []
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if not _is_comment(line)]
+    found = []
+    for advice in ADVICE:
+        hits = [(number, line) for number, line in lines if advice.pattern.search(line)]
+        if hits:
+            found.append(_finding(advice.name, hits, source, advice.cause, advice.remedy))
+    return found + _one_way(text.splitlines(), source)
+
+
+def _is_comment(line: str) -> bool:
+    return line.lstrip().startswith("#")
+
+
+def _one_way(lines: list[str], source: str) -> list[Finding]:
+    """ib_write_bw without -b under words that call it bidirectional."""
+    hits = []
+    for number, line in enumerate(lines, 1):
+        match = None if _is_comment(line) else _PERFTEST.search(line)
+        around = "\n".join(lines[max(number - 3, 0) : number])
+        if (
+            match
+            and _BIDIRECTIONAL.search(around)
+            and not re.search(r"\s-[A-Za-z]*b\b|--bidirectional", match.group(1))
+        ):
+            hits.append((number, line))
+    if not hits:
+        return []
+    cause = "without -b the test sends one way only; with -b the figure is the sum of both directions"
+    return [_finding("one_way", hits, source, cause, "add -b on both ends, and judge by twice the link rate")]
+
+
+def _finding(name: str, hits: list[tuple[int, str]], source: str, cause: str, remedy: str) -> Finding:
+    return Finding(
+        check="advice",
+        verdict=FAIL,
+        observed={"what": name, "line": hits[0][1].strip()[:200]},
+        expected="a line that does what it is there for",
+        evidence=", ".join(f"{source}:{number}" for number, _line in hits[:5]),
+        cause=cause,
+        remedy=remedy,
+    )

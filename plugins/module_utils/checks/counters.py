@@ -1,0 +1,219 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What a port's counters say of pause, priorities, loss and retries; names as in the kernel's counters.rst.
+
+Two readings are compared, since a counter only says that something happened once. One that is missing is
+not 0: mlx5 has pause counters of a priority only where PFC is on.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ..errors import RoceError
+from ..findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
+from ..parsers.statistics import growth, parse_statistics
+
+if t.TYPE_CHECKING:
+    from ..host import Host
+    from ..ports import Port
+    from .base import Context
+
+Counters = dict[str, int]
+
+INTERVAL_S = 2.0
+# Below that, what goes over a port may be ARP, LLDP and the like.
+_TRAFFIC_BYTES = 1 << 20
+_GLOBAL = ("rx_global_pause", "tx_global_pause", "rx_pause_ctrl_phy", "tx_pause_ctrl_phy")
+_PRIO = re.compile(r"([rt]x)_prio([0-7])_bytes")
+
+# Counter (a regular expression) -> what its growth means, and what to look at.
+_TROUBLE: tuple[tuple[str, str, str], ...] = (
+    (
+        r"[rt]x_discards_phy|rx_prio[0-7]_(?:buf_|cong_)?discards?",
+        "the port drops packets for lack of buffer: the lossless class is not lossless",
+        "PFC on this priority here and on the switch port, trust and DSCP map, buffers and cable length",
+    ),
+    (
+        r"tx_pause_storm_(?:warning|error)_events",
+        "this port pauses its switch for so long that it looks stuck (pause storm)",
+        "what holds the receiver up: PCIe (outbound_pci_stalled_wr), IOMMU, ACS, a GPU or process that hangs",
+    ),
+    (
+        r"out_of_sequence|packet_seq_err|implied_nak_seq_err",
+        "packets arrive out of order or not at all: loss on the way, or load balancing by packet",
+        "discards on the path (switch and both ports), PFC on every hop, ECMP or adaptive routing of the switches",
+    ),
+    (
+        r"local_ack_timeout_err|req_transport_retries_exceeded",
+        "requests are not answered in time: the path loses packets or stands still",
+        "link flaps, PFC deadlock, MTU of every hop, and whether the peer lives",
+    ),
+    (
+        r"rnr_nak_retry_err|req_rnr_retries_exceeded|out_of_buffer|rx_out_of_buffer",
+        "the receiver's program posts too few buffers",
+        "the job itself: CPU placement, depth of its receive queues",
+    ),
+    (
+        r"rx_crc_errors_phy|rx_symbol_err_phy",
+        "the link corrupts frames",
+        "cable, transceiver, and dirt on the optics",
+    ),
+)
+
+
+def diagnose(host: Host, context: Context) -> list[Finding]:
+    """Findings on each port from two readings, ``interval`` seconds apart (an option)."""
+    before = {port: read(host, port) for port in context.ports}
+    host.sleep(float(context.options.get("interval", INTERVAL_S)))
+    after = {port: read(host, port) for port in context.ports}
+    prio = context.policy.data_prio if context.policy else None
+    lossless = bool(context.policy.pfc) if context.policy else False
+    return [
+        finding
+        for port in context.ports
+        for finding in judge(port.netdev, before[port], after[port], data_prio=prio, lossless=lossless)
+    ]
+
+
+def read(host: Host, port: Port) -> Counters:
+    """Counters of the netdev and of the RDMA port; of what can't be read there are none."""
+    folder = f"/sys/class/infiniband/{port.ibdev}/ports/{port.ibport}/hw_counters"
+    texts = {name: (host.read_optional(f"{folder}/{name}") or "").strip() for name in host.listdir(folder)}
+    rdma = {name: int(text) for name, text in texts.items() if name != "lifespan" and re.fullmatch("[0-9]{1,20}", text)}
+    try:
+        return {**parse_statistics(host.run("ethtool", "-S", port.netdev).out), **rdma}
+    except RoceError:
+        return rdma
+
+
+def judge(netdev: str, before: Counters, after: Counters, *, data_prio: int | None, lossless: bool) -> list[Finding]:
+    """Findings on pause, on the priority that carries the traffic, and on trouble that goes on."""
+    grown = growth(before, after)
+    found = [_trouble(netdev, before, after, grown)]
+    if lossless:
+        found.append(_global_pause(netdev, after))
+    if data_prio is not None:
+        found.append(_traffic(netdev, grown, data_prio))
+    return found
+
+
+def _evidence(netdev: str) -> str:
+    return f"ethtool -S {netdev}, /sys/class/infiniband/*/ports/1/hw_counters"
+
+
+def _trouble(netdev: str, before: Counters, after: Counters, grown: Counters) -> Finding:
+    causes, remedies, seen = [], [], {}
+    for pattern, cause, remedy in _TROUBLE:
+        growing = {name: amount for name, amount in grown.items() if amount and re.fullmatch(pattern, name)}
+        if growing:
+            causes.append(f"{', '.join(f'{name} +{amount}' for name, amount in sorted(growing.items()))}: {cause}")
+            remedies.append(remedy)
+            seen.update(growing)
+    if not before or not after:
+        return Finding("counters", UNKNOWN, evidence=_evidence(netdev), port=netdev, cause="no counters can be read")
+    return Finding(
+        check="counters",
+        verdict=FAIL if causes else PASS,
+        observed={"growing": seen, "since_start": _since_start(after)},
+        expected={"growing": {}},
+        evidence=_evidence(netdev),
+        cause="; ".join(causes),
+        remedy="; ".join(remedies),
+        port=netdev,
+    )
+
+
+def _since_start(after: Counters) -> Counters:
+    """Trouble that was counted some time since the driver was loaded: to be known, and no verdict."""
+    patterns = "|".join(pattern for pattern, _cause, _remedy in _TROUBLE)
+    return {name: value for name, value in sorted(after.items()) if value and re.fullmatch(patterns, name)}
+
+
+def _global_pause(netdev: str, after: Counters) -> Finding:
+    """Whether the port uses global pause where the policy has PFC."""
+    shown = {name: after[name] for name in _GLOBAL if name in after}
+    by_prio = sorted(name for name in after if re.fullmatch(r"[rt]x_prio[0-7]_pause", name))
+    used = {name: value for name, value in shown.items() if value and "global" in name}
+    if used and not by_prio:
+        sent, received = shown.get("tx_global_pause", 0), shown.get("rx_global_pause", 0)
+        return Finding(
+            check="pause_frames",
+            verdict=FAIL,
+            observed=shown,
+            expected="pause frames of lossless priorities only",
+            evidence=_evidence(netdev),
+            cause=f"global (802.3x) pause is in use: {sent} frames sent and {received} received, and no priority has"
+            " PFC (there are no rx_prioN_pause counters)"
+            + ("; this receiver is the congested one" if sent > received else ""),
+            remedy="turn global pause off and PFC on: playbook lossless.roce.drift, or"
+            f" ethtool -A {netdev} rx off tx off and dcb pfc set",
+            port=netdev,
+        )
+    if not shown and not by_prio:
+        return Finding(
+            "pause_frames",
+            UNKNOWN,
+            evidence=_evidence(netdev),
+            port=netdev,
+            cause="this driver has no pause counters",
+        )
+    return Finding("pause_frames", PASS, observed={**shown, "priorities": by_prio}, port=netdev)
+
+
+def _traffic(netdev: str, grown: Counters, data_prio: int) -> Finding:
+    """Whether what went over the port went by the lossless priority."""
+    by_prio = _by_prio(grown)
+    total = sum(by_prio.values())
+    rdma = sum(grown.get(f"{way}_vport_rdma_unicast_bytes", 0) for way in ("rx", "tx"))
+    counted = any("vport_rdma_unicast_bytes" in name for name in grown)
+    observed: dict[str, t.Any] = {"bytes_by_prio": {str(prio): amount for prio, amount in by_prio.items() if amount}}
+    enough = rdma if counted else total
+    if not by_prio or enough < _TRAFFIC_BYTES:
+        cause = "no traffic between the two readings" if by_prio else "this driver counts no bytes by priority"
+        return Finding("traffic_prio", SKIPPED, observed=observed, evidence=_evidence(netdev), cause=cause, port=netdev)
+    mean = _mean_packet(grown)
+    observed["mean_packet"] = mean
+    # RDMA bytes can't be told from others by priority: what must not be is that hardly any ride the class.
+    right = by_prio.get(data_prio, 0) >= 0.5 * enough
+    busiest = max(by_prio, key=lambda prio: by_prio[prio])
+    return Finding(
+        check="traffic_prio",
+        verdict=PASS if right else FAIL,
+        observed=observed,
+        expected={"prio": data_prio},
+        evidence=_evidence(netdev),
+        cause=""
+        if right
+        else f"{by_prio[busiest]} of {total} bytes went by priority {busiest}, {by_prio.get(data_prio, 0)} by the"
+        f" lossless priority {data_prio}: RDMA traffic rides another class"
+        + (f"; packets have {mean} bytes on average, so the RDMA MTU is about {_mtu(mean)}" if mean else ""),
+        remedy=""
+        if right
+        else "trust dscp and the DSCP map on this port (playbook lossless.roce.drift); then the traffic class of the"
+        " job (NCCL_IB_TC, --tclass) and the TOS of RDMA-CM",
+        port=netdev,
+    )
+
+
+def _by_prio(grown: Counters) -> dict[int, int]:
+    by_prio: dict[int, int] = {}
+    for name, amount in grown.items():
+        match = _PRIO.fullmatch(name)
+        if match:
+            by_prio[int(match.group(2))] = by_prio.get(int(match.group(2)), 0) + amount
+    return by_prio
+
+
+def _mean_packet(grown: Counters) -> int:
+    amounts = {
+        what: sum(v for name, v in grown.items() if re.fullmatch(rf"[rt]x_prio[0-7]_{what}", name))
+        for what in ("bytes", "packets")
+    }
+    return round(amounts["bytes"] / amounts["packets"]) if amounts["packets"] else 0
+
+
+def _mtu(mean: int) -> int:
+    """The RDMA MTU that full packets of this size have: at least the payload, at most 100 bytes more."""
+    return max((mtu for mtu in (256, 512, 1024, 2048, 4096) if mtu <= mean), default=256)

@@ -1,0 +1,257 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""NCCL's variables: out of range, against the policy, or not what their author thinks.
+
+Ranges and defaults are those of the NCCL sources (param.cc, net_ib.cc, 2.18 to 2.30).
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from dataclasses import dataclass
+
+from ..findings import FAIL, PASS, SKIPPED, Finding
+
+if t.TYPE_CHECKING:
+    from ..host import Host
+    from ..policy import Policy
+    from .base import Context
+
+CONF = "/etc/nccl.conf"
+# NAME=value at the start of a line, after export, or behind -x, -e, --env of mpirun and docker.
+_ASSIGNMENT = re.compile(
+    r"(?:^|[\s;'\"])(?:export\s+|-x\s+|-e\s+|--env[ =])?(NCCL_[A-Z0-9_]+)=(\"[^\"\n]*\"|'[^'\n]*'|[^\s;'\"]*)"
+)
+_PROTOS = ("ll", "ll128", "simple")
+_ALGOS = ("ring", "tree", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat")
+_LEVELS = ("loc", "nvl", "pix", "pxb", "phb", "sys", "nvb", "c2c", "p2c", "pxn", "0", "1", "2", "3", "4", "5")
+_RANGES: dict[str, tuple[int, int]] = {
+    "NCCL_IB_TIMEOUT": (1, 31),
+    "NCCL_IB_RETRY_CNT": (0, 7),
+    "NCCL_IB_QPS_PER_CONNECTION": (1, 128),
+    "NCCL_MIN_NCHANNELS": (1, 64),
+    "NCCL_MAX_NCHANNELS": (1, 64),
+    "NCCL_IB_TC": (-1, 255),
+    "NCCL_IB_SL": (-1, 15),
+    "NCCL_CROSS_NIC": (0, 2),
+    "NCCL_IB_GID_INDEX": (-1, 255),
+}
+_WORDS: dict[str, tuple[str, ...]] = {
+    "NCCL_PROTO": _PROTOS,
+    "NCCL_ALGO": _ALGOS,
+    "NCCL_NET_GDR_LEVEL": _LEVELS,
+    "NCCL_P2P_LEVEL": _LEVELS,
+}
+_MISNAMED = {
+    "NCCL_MNNVL": "NCCL_MNNVL_ENABLE",
+    "NCCL_IB_TRAFFIC_CLASS": "NCCL_IB_TC",
+    "NCCL_IB_GDR_LEVEL": "NCCL_NET_GDR_LEVEL (its old name)",
+    "NCCL_SOCKET_INTERFACE": "NCCL_SOCKET_IFNAME",
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One assignment: the value, and the file and line where it stands."""
+
+    name: str
+    value: str
+    where: str
+
+
+@dataclass(frozen=True)
+class Node:
+    """What the variables are held against: RDMA devices, and the right GID index of each declared port."""
+
+    policy: Policy | None = None
+    ibdevs: tuple[str, ...] = ()
+    gid_indexes: tuple[int, ...] = ()
+
+
+def parse_assignments(text: str, source: str) -> list[Setting]:
+    """Assignments in a script, an environment file or the arguments of a launcher; comments are left out."""
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("#"):
+            continue
+        for name, value in _ASSIGNMENT.findall(line):
+            found.append(Setting(name, value.strip("\"'"), f"{source}:{number}"))
+    return found
+
+
+def parse_conf(text: str, source: str) -> tuple[list[Setting], list[Finding]]:
+    """Variables of nccl.conf, and findings on lines that NCCL reads otherwise than they look (param.cc)."""
+    settings, findings = [], []
+    for number, line in enumerate(text.splitlines(), 1):
+        name, equals, value = line.partition("=")
+        if line.startswith("#") or not line.strip():
+            continue
+        where = f"{source}:{number}"
+        if not equals or name != name.strip() or value != value.strip() or name.startswith("export ") or " #" in value:
+            findings.append(
+                _wrong(
+                    "line",
+                    line.strip(),
+                    where,
+                    "NAME=VALUE",
+                    "NCCL takes the line as it stands: no blanks around =, no export, no quotes, no comment behind",
+                    "write NAME=VALUE, and comments on lines of their own",
+                )
+            )
+        else:
+            settings.append(Setting(name, value, where))
+    return settings, findings
+
+
+def diagnose(host: Host, context: Context) -> list[Finding]:
+    """Findings on nccl.conf, on the option nccl_env, and on assignments in the files of the option review."""
+    text = host.read_optional(CONF)
+    settings, findings = parse_conf(text, CONF) if text else ([], [])
+    given = context.options.get("nccl_env") or {}
+    settings += [Setting(str(name), str(value), "nccl_env") for name, value in given.items()]
+    for path in context.options.get("review") or []:
+        settings += parse_assignments(host.read_optional(path) or "", path)
+    node = Node(
+        context.policy,
+        tuple(port["ibdev"] for port in context.facts.get("ports", [])),
+        tuple(context.options.get("gid_indexes") or ()),
+    )
+    return findings + check(settings, node)
+
+
+def check(settings: t.Sequence[Setting], node: Node) -> list[Finding]:
+    """Findings on variables; without any variable one that says that nothing was set."""
+    if not settings:
+        return [Finding("nccl_env", SKIPPED, cause="no NCCL variable is set in the places that were looked at")]
+    found = [finding for setting in settings for finding in _check_one(setting, node)]
+    if node.policy and not any(setting.name == "NCCL_IB_TC" for setting in settings):
+        found.append(_unset_traffic_class(node.policy, settings))
+    return found or [Finding("nccl_env", PASS, observed={setting.name: setting.value for setting in settings})]
+
+
+def _check_one(setting: Setting, node: Node) -> t.Iterator[Finding]:
+    for rule in (_range, _words, _threads, _misnamed, _against_policy, _disabled, _hca, _gid_index):
+        finding = rule(setting, node)
+        if finding is not None:
+            yield finding
+
+
+def _number(text: str) -> int | None:
+    return int(text, 0) if re.fullmatch(r"-?(?:0x[0-9a-fA-F]{1,8}|[1-9][0-9]{0,9}|0)", text) else None
+
+
+def _range(setting: Setting, _node: Node) -> Finding | None:
+    if setting.name not in _RANGES:
+        return None
+    low, high = _RANGES[setting.name]
+    number = _number(setting.value)
+    if number is not None and low <= number <= high:
+        return None
+    cause = f"{setting.name}={setting.value} is out of range; NCCL takes another value or fails when it connects"
+    return _of(setting, f"{low} to {high}", cause, "correct the value, or leave it out")
+
+
+def _words(setting: Setting, _node: Node) -> Finding | None:
+    allowed = _WORDS.get(setting.name)
+    if allowed is None:
+        return None
+    tokens = [token.lstrip("^") for token in re.split(r"[,;:]", setting.value.lower())]
+    functions = ("broadcast", "reduce", "allgather", "reducescatter", "allreduce", "sendrecv")
+    if all(token in allowed or token in functions for token in tokens if token):
+        return None
+    cause = f"{setting.name}={setting.value}: NCCL does not know that word and leaves its default"
+    return _of(setting, ", ".join(allowed), cause, "correct the value, or leave it out")
+
+
+def _threads(setting: Setting, _node: Node) -> Finding | None:
+    if setting.name != "NCCL_NTHREADS":
+        return None
+    number = _number(setting.value)
+    if number is not None and number % 32 == 0 and 64 <= number <= 512:
+        return None
+    instead = 64 if number is not None and number % 32 == 0 and 0 < number < 64 else 512
+    cause = f"NCCL does not take NCCL_NTHREADS={setting.value}: it uses {instead} and says so only at NCCL_DEBUG=INFO"
+    return _of(setting, "a multiple of 32, 64 to 512", cause, "leave it out: NCCL chooses well")
+
+
+def _misnamed(setting: Setting, _node: Node) -> Finding | None:
+    if setting.name not in _MISNAMED:
+        return None
+    right = _MISNAMED[setting.name]
+    return _of(setting, right, f"NCCL knows no variable {setting.name}", f"the name is {right}")
+
+
+def _against_policy(setting: Setting, node: Node) -> Finding | None:
+    if setting.name != "NCCL_IB_TC" or node.policy is None:
+        return None
+    number = _number(setting.value)
+    if number is None or number == node.policy.tos:
+        return None
+    hint = " (it is the whole byte, DSCP * 4, and not the DSCP)" if number == node.policy.data_dscp else ""
+    if number >> 2 == node.policy.data_dscp:
+        hint = " (the DSCP is right; the ECN bits differ)"
+    cause = f"NCCL sends with traffic class {number}, and the policy's is {node.policy.tos}{hint}"
+    return _of(setting, node.policy.tos, cause, f"NCCL_IB_TC={node.policy.tos}")
+
+
+def _disabled(setting: Setting, _node: Node) -> Finding | None:
+    if (setting.name, setting.value) == ("NCCL_IB_DISABLE", "1"):
+        return _of(setting, "0", "RDMA is switched off for NCCL: everything goes over TCP sockets", "remove it")
+    if setting.name == "NCCL_NET" and setting.value.lower() == "socket":
+        return _of(setting, "IB", "NCCL is told to use TCP sockets", "NCCL_NET=IB, or leave it out")
+    return None
+
+
+def _hca(setting: Setting, node: Node) -> Finding | None:
+    """A list without = matches by prefix: mlx5_1 is mlx5_10 as well."""
+    if setting.name != "NCCL_IB_HCA" or setting.value[:1] in ("=", "^"):
+        return None
+    wanted = [item.partition(":")[0] for item in setting.value.split(",") if item]
+    more = sorted({ibdev for name in wanted for ibdev in node.ibdevs if ibdev.startswith(name) and ibdev not in wanted})
+    if not more:
+        return None
+    cause = f"NCCL_IB_HCA matches by prefix, so that {setting.value} selects {', '.join(more)} as well"
+    return _of(setting, f"={setting.value}", cause, f"NCCL_IB_HCA=={setting.value} (a leading = is exact)")
+
+
+def _gid_index(setting: Setting, node: Node) -> Finding | None:
+    number = _number(setting.value)
+    if setting.name != "NCCL_IB_GID_INDEX" or number is None or number < 0 or not node.gid_indexes:
+        return None
+    if set(node.gid_indexes) == {number}:
+        return None
+    right = sorted(set(node.gid_indexes))
+    cause = (
+        f"GID index {number} is hard-wired, and on this node the RoCE v2 GIDs of the declared addresses have {right}"
+    )
+    return _of(setting, right, cause, "leave it out: from 2.21 on NCCL finds it (NCCL_IB_ADDR_RANGE narrows it down)")
+
+
+def _unset_traffic_class(policy: Policy, settings: t.Sequence[Setting]) -> Finding:
+    where = ", ".join(sorted({setting.where.partition(":")[0] for setting in settings}))
+    return _wrong(
+        "NCCL_IB_TC",
+        None,
+        where,
+        policy.tos,
+        "NCCL_IB_TC is not set: NCCL's queue pairs use traffic class 0, the default and lossy class,"
+        " unless the driver forces another one on them; queue pairs that GPUs make themselves need it in any case",
+        f"NCCL_IB_TC={policy.tos}",
+    )
+
+
+def _of(setting: Setting, expected: t.Any, cause: str, remedy: str) -> Finding:
+    return _wrong(setting.name, setting.value, setting.where, expected, cause, remedy)
+
+
+def _wrong(name: str, value: t.Any, where: str, expected: t.Any, cause: str, remedy: str) -> Finding:
+    return Finding(
+        check="nccl_env",
+        verdict=FAIL,
+        observed={name: value},
+        expected=expected,
+        evidence=where,
+        cause=cause,
+        remedy=remedy,
+    )

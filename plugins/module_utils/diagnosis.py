@@ -1,0 +1,113 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""All that is known to go wrong on a node, looked for in one read-only call. Private to the collection."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .checks.base import Context
+from .checks.links import check_ports, missing_port
+from .checks.registry import CHECKS
+from .errors import RoceError
+from .findings import FAIL, PASS, UNKNOWN, Finding
+from .gids import read_gids
+from .info import gather
+from .node import Options, converge
+from .parsers.gids import choose
+from .policy import Policy
+from .ports import Port, find_ports, select_ports
+from .settings.registry import SETTINGS, policy_state
+
+if t.TYPE_CHECKING:
+    from .host import Host
+
+# What must be the same on all ports of a node, whatever the policy says.
+_AGREE = ("pfc", "trust", "ets", "cnp")
+
+
+def diagnose(
+    host: Host, declared: list[dict[str, t.Any]], policy: Policy | None, options: dict[str, t.Any]
+) -> list[Finding]:
+    """Findings on a node. ``declared``: [{name, rail, address}]; options go to the checks. Raises PolicyError."""
+    try:
+        facts, found = gather(host), find_ports(host)
+    except RoceError as exc:
+        return [_no_rdma(str(exc)), *_run(host, Context((), policy, {"ports": [], "gpus": []}, options))]
+    names = [port["name"] for port in declared]
+    ports, missing = select_ports(found, names) if names else (found, {})
+    link_gbps = policy.link_gbps if policy else None
+    indexes = [choose(read_gids(host, port.ibdev, port.ibport), _address(port, declared)) for port in ports]
+    options = {**options, "gid_indexes": [index for index in indexes if index is not None]}
+    findings = [missing_port(name, reason) for name, reason in missing.items()]
+    findings += check_ports(declared, facts, link_gbps)
+    findings += _settings(host, ports, policy)
+    findings += agreement(facts, ports)
+    return findings + _run(host, Context(tuple(ports), policy, facts, options))
+
+
+def _address(port: Port, declared: list[dict[str, t.Any]]) -> str:
+    own = (wanted.get("address") for wanted in declared if wanted["name"] in (port.netdev, port.ibdev))
+    return next(own, None) or ""
+
+
+def _no_rdma(reason: str) -> Finding:
+    return Finding(
+        check="rdma",
+        verdict=FAIL,
+        observed=reason,
+        expected="RDMA devices",
+        evidence="rdma -j link show",
+        cause=f"RDMA cannot be looked at on this node: {reason}",
+        remedy="apply role lossless.roce.baseline (packages and kernel modules); look for the card: lspci -d 15b3:",
+    )
+
+
+def _settings(host: Host, ports: list[Port], policy: Policy | None) -> list[Finding]:
+    """Every setting of the policy against what runs."""
+    if policy is None or not ports:
+        return []
+    names = [port.netdev for port in ports]
+    return list(converge(host, names, SETTINGS, policy_state(policy), Options(dry_run=True)).findings())
+
+
+def agreement(facts: dict[str, t.Any], ports: list[Port]) -> list[Finding]:
+    """Whether all ports run the same: one that differs from the others is wrong even without a policy."""
+    names = {port.netdev for port in ports}
+    own = {port["netdev"]: port["settings"] for port in facts["ports"] if port["netdev"] in names}
+    if len(own) < 2:
+        return []
+    found = []
+    for setting in _AGREE:
+        values = {netdev: settings[setting] for netdev, settings in own.items() if setting in settings}
+        groups: dict[str, list[str]] = {}
+        for netdev, value in values.items():
+            groups.setdefault(repr(value), []).append(netdev)
+        if values:
+            found.append(_agree(setting, values, sorted(groups.values(), key=len)))
+    return found
+
+
+def _agree(setting: str, values: dict[str, t.Any], groups: list[list[str]]) -> Finding:
+    right = len(groups) == 1
+    odd = [netdev for group in groups[:-1] for netdev in group]
+    return Finding(
+        check=f"{setting}_agrees",
+        verdict=PASS if right else FAIL,
+        observed=None if right else {netdev: values[netdev] for netdev in values},
+        expected="the same on all ports",
+        evidence="the settings of all ports",
+        cause="" if right else f"{setting} of {', '.join(odd)} differs from {', '.join(groups[-1])}",
+        remedy="" if right else "run playbook lossless.roce.drift with enforce=true",
+    )
+
+
+def _run(host: Host, context: Context) -> list[Finding]:
+    """All checks; one that cannot be made is unknown, and the others go on."""
+    found: list[Finding] = []
+    for name, check in CHECKS:
+        try:
+            found += check(host, context)
+        except RoceError as exc:
+            found.append(Finding(name, UNKNOWN, cause=str(exc)))
+    return found

@@ -1,0 +1,101 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Counters: recorded readings with their verdicts, and what made-up ones must say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.lossless.roce.plugins.module_utils.checks import counters
+from ansible_collections.lossless.roce.plugins.module_utils.checks.base import Context
+from ansible_collections.lossless.roce.plugins.module_utils.findings import Finding
+from ansible_collections.lossless.roce.plugins.module_utils.parsers.statistics import growth, parse_statistics
+from ansible_collections.lossless.roce.plugins.module_utils.policy import parse_policy
+from ansible_collections.lossless.roce.plugins.module_utils.ports import Port
+from fake_host import FakeHost
+from hypothesis import given
+from hypothesis import strategies as st
+
+CASES = Path(__file__).parents[1] / "recorded" / "cases"
+
+
+def case(name: str) -> dict[str, int]:
+    return parse_statistics((CASES / name).read_text())
+
+
+def judged(before: dict[str, int], after: dict[str, int], prio: int | None = 3) -> dict[str, Finding]:
+    return {finding.check: finding for finding in counters.judge("p", before, after, data_prio=prio, lossless=True)}
+
+
+def test_c08_global_pause_is_active_and_this_nic_sends_it() -> None:
+    seen = case("c08-counters-global-pause-active.txt")
+    assert seen["tx_global_pause_duration"] == 555665182
+    finding = judged(seen, seen)["pause_frames"]
+    assert finding.verdict == "fail" and "1266552 frames sent and 0 received" in finding.cause
+    assert "no priority has PFC" in finding.cause and "receiver is the congested one" in finding.cause
+
+
+def test_c10_all_rdma_traffic_rides_priority_0() -> None:
+    before, after = case("c10-rdma-traffic-on-prio0.before.txt"), case("c10-rdma-traffic-on-prio0.after.txt")
+    grown = growth(before, after)
+    assert (grown["rx_prio0_bytes"], grown["tx_prio0_packets"]) == (136571931490, 126724196)
+    finding = judged(before, after)["traffic_prio"]
+    assert finding.verdict == "fail" and "by priority 0, 0 by the lossless priority 3" in finding.cause
+    assert "1078 bytes on average, so the RDMA MTU is about 1024" in finding.cause
+    assert judged(before, after, prio=0)["traffic_prio"].verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("rx_discards_phy", "not lossless"),
+        ("rx_prio3_buf_discard", "not lossless"),
+        ("tx_pause_storm_error_events", "pause storm"),
+        ("out_of_sequence", "out of order"),
+        ("req_transport_retries_exceeded", "not answered in time"),
+        ("rx_crc_errors_phy", "corrupts frames"),
+    ],
+)
+def test_trouble_that_grows_fails_and_trouble_of_old_is_only_shown(name: str, words: str) -> None:
+    still = judged({name: 7, "x": 1}, {name: 7, "x": 2})["counters"]
+    assert still.verdict == "pass" and still.observed == {"growing": {}, "since_start": {name: 7}}
+    growing = judged({name: 7}, {name: 9})["counters"]
+    assert growing.verdict == "fail" and f"{name} +2" in growing.cause and words in growing.cause and growing.remedy
+
+
+def test_a_missing_counter_is_not_zero() -> None:
+    found = judged({}, {})
+    assert {found["counters"].verdict, found["pause_frames"].verdict} == {"unknown"}
+    assert judged({"rx_prio0_bytes": 5}, {"rx_prio0_bytes": 9})["traffic_prio"].verdict == "skipped"
+    assert growth({"a": 5, "b": 5, "c": 5}, {"a": 4, "b": 6}) == {"b": 1}
+
+
+def test_pfc_in_use_is_no_global_pause() -> None:
+    seen = {"rx_prio3_pause": 5, "tx_prio3_pause": 9, "tx_pause_ctrl_phy": 9}
+    assert judged(seen, seen)["pause_frames"].verdict == "pass"
+
+
+def test_little_rdma_traffic_among_much_tcp_is_judged_by_itself() -> None:
+    before = {"rx_prio0_bytes": 0, "rx_prio3_bytes": 0, "rx_vport_rdma_unicast_bytes": 0}
+    good = {"rx_prio0_bytes": 10**10, "rx_prio3_bytes": 10**7, "rx_vport_rdma_unicast_bytes": 10**7}
+    assert judged(before, good)["traffic_prio"].verdict == "pass"
+    bad = {"rx_prio0_bytes": 10**10, "rx_prio3_bytes": 0, "rx_vport_rdma_unicast_bytes": 10**7}
+    assert judged(before, bad)["traffic_prio"].verdict == "fail"
+
+
+def test_two_readings_of_a_node() -> None:
+    port = Port("mlx5_0", 1, "ens1np0")
+    texts = iter(["NIC statistics:\n     rx_discards_phy: 1\n", "NIC statistics:\n     rx_discards_phy: 4\n"])
+    host = FakeHost({"/sys/class/infiniband/mlx5_0/ports/1/hw_counters/lifespan": "10\n"})
+    host.outputs["ethtool -S ens1np0"] = lambda: next(texts)
+    context = Context((port,), parse_policy({}), {}, {"interval": 1.5})
+    found = {finding.check: finding for finding in counters.diagnose(host, context)}  # type: ignore[arg-type]
+    assert "rx_discards_phy +3" in found["counters"].cause and host.slept == 1.5
+
+
+@given(st.text())
+def test_garbage_is_no_counter_of_any_consequence(text: str) -> None:
+    seen = parse_statistics(text)
+    assert all(isinstance(value, int) and value >= 0 for value in seen.values())
+    counters.judge("p", seen, seen, data_prio=3, lossless=True)

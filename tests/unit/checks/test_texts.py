@@ -1,0 +1,272 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Texts that a diagnosis judges: NCCL variables, advice that circulates, saved outputs of tools."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.lossless.roce.plugins.module_utils.checks import advice, nccl_env, netplan, review
+from ansible_collections.lossless.roce.plugins.module_utils.checks.base import Context
+from ansible_collections.lossless.roce.plugins.module_utils.findings import Finding
+from ansible_collections.lossless.roce.plugins.module_utils.policy import parse_policy
+from ansible_collections.lossless.roce.plugins.module_utils.ports import Port
+from fake_host import FakeHost
+from hypothesis import given
+from hypothesis import strategies as st
+
+CASES = Path(__file__).parents[1] / "recorded" / "cases"
+POLICY = parse_policy({"link_gbps": 100})
+
+
+def reviewed(*names: str, ports: t.Sequence[str] = (), **policy: t.Any) -> list[Finding]:
+    """Findings of every check of texts on recorded cases that lie on a node."""
+    paths = [f"/root/{name}" for name in names]
+    host = FakeHost({path: (CASES / name).read_text() for path, name in zip(paths, names, strict=True)})
+    known = tuple(Port(f"mlx5_{number}", 1, name) for number, name in enumerate(ports))
+    context = Context(known, parse_policy({"link_gbps": 100, **policy}), {"ports": []}, {"review": paths})
+    checks = (nccl_env, advice, review)
+    return [f for check in checks for f in check.diagnose(host, context) if f.verdict != "skipped"]  # type: ignore[arg-type]
+
+
+def failed(found: list[Finding]) -> dict[str, Finding]:
+    return {finding.check: finding for finding in found if finding.verdict == "fail"}
+
+
+# -- the cases -----------------------------------------------------------------------------------
+
+
+def test_g01_traffic_class_for_some_queue_pairs_only() -> None:
+    found = reviewed("g01-tclass-only-for-some-qps.txt", data_dscp=59, data_prio=5, cnp_prio=6)
+    causes = " | ".join(finding.cause for finding in found if finding.verdict == "fail")
+    assert "NCCL_IB_TC is not set" in causes and "traffic class 236 is DSCP 59 with ECN bits 00" in causes
+    assert any("NCCL_GIN_IB_TC=236" in finding.remedy for finding in found)
+
+
+def test_g02_peermem_loaded_and_not_registered() -> None:
+    finding = failed(reviewed("g02-peermem-loaded-not-registered.txt"))["gpudirect"]
+    assert "not registered with ib_core" in finding.cause and "proves nothing" in finding.cause
+
+
+@pytest.mark.parametrize(
+    ("name", "check", "words"),
+    [
+        ("g03-memlock-8192.txt", "container_memlock", "too small for NCCL's buffers"),
+        ("g04-provider-missing-in-image.txt", "container_provider", "no provider for these devices in the image"),
+        ("g06-macvlan-container-no-netdev.txt", "container_network", "the GIDs belong to the host's netdev"),
+        ("c16-cable-too-slow.txt", "cable", "40 Gb/s"),
+        ("d07-ibstat-vf-node-guid-zero.txt", "node_guid", "rdma_cm"),
+        ("c12-pause-params-on.txt", "pause", "a port does one or the other"),
+        ("c08-counters-global-pause-active.txt", "pause_frames", "global (802.3x) pause"),
+    ],
+)
+def test_a_saved_output_gives_its_verdict(name: str, check: str, words: str) -> None:
+    finding = failed(reviewed(name))[check]
+    assert words in finding.cause and f"/root/{name}" in finding.evidence
+
+
+def test_g07_the_file_says_9000_and_that_is_no_pass() -> None:
+    names = ("g07-netplan-mtu-without-match.netplan.yaml", "g07-netplan-mtu-without-match.ip-link.txt")
+    (finding,) = reviewed(*names)
+    assert finding.verdict == "fail" and finding.layers == {"on_disk": 9000, "running": 1500}
+    assert "matched by its MAC address" in finding.cause
+
+
+def test_c10_by_two_readings() -> None:
+    found = failed(reviewed("c10-rdma-traffic-on-prio0.before.txt", "c10-rdma-traffic-on-prio0.after.txt"))
+    assert "by the lossless priority 3" in found["traffic_prio"].cause
+
+
+def test_g12_fabric_ports_without_an_address_of_the_fabric() -> None:
+    ports = ["enp1s0f0np0", "enp1s0f1np1", "enP2p1s0f0np0", "enP2p1s0f1np1"]
+    found = reviewed("g12-fabric-port-169-254.txt", ports=ports)
+    causes = {finding.cause.split(" ")[0]: finding.cause for finding in found}
+    assert [finding.verdict for finding in found] == ["fail"] * 4
+    assert "169.254.127.30 (autoconfiguration)" in causes["enp1s0f1np1"]
+    assert "has no IPv4 address" in causes["enP2p1s0f1np1"]
+    assert "declared and down" in causes["enp1s0f0np0"] and "declared and down" in causes["enP2p1s0f0np0"]
+    assert reviewed("g12-fabric-port-169-254.txt", ports=["enP7s7"])[0].verdict == "pass"
+
+
+def test_g15_commands_that_do_not_do_what_they_say() -> None:
+    found = {f.observed["what"]: f for f in reviewed("g15-vf-dscp-no-permission.txt") if f.check == "advice"}
+    assert set(found) == {"descriptor", "typographic_dash"}
+    assert "writes nothing" in found["descriptor"].cause and ":3" in found["descriptor"].evidence
+
+
+def test_a_file_that_is_not_known_or_not_there_is_named() -> None:
+    host = FakeHost({"/a": "some words\n"})
+    context = Context((), POLICY, {}, {"review": ["/a", "/b"]})
+    found = review.diagnose(host, context)  # type: ignore[arg-type]
+    assert [(finding.verdict, finding.evidence) for finding in found] == [("unknown", "/a"), ("unknown", "/b")]
+
+
+# -- NCCL's variables ----------------------------------------------------------------------------
+
+
+def checked(name: str, value: str, **node: t.Any) -> list[Finding]:
+    """Findings on one variable, without the one that says that NCCL_IB_TC is missing."""
+    about = nccl_env.Node(**{"ibdevs": ("mlx5_0", "mlx5_1", "mlx5_10"), **node})
+    return nccl_env.check([nccl_env.Setting(name, value, "job.sh:1")], about)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("NCCL_NTHREADS", "4", "it uses 512"),
+        ("NCCL_NTHREADS", "32", "it uses 64"),
+        ("NCCL_NTHREADS", "100", "it uses 512"),
+        ("NCCL_IB_TIMEOUT", "32", "out of range"),
+        ("NCCL_IB_RETRY_CNT", "-1", "out of range"),
+        ("NCCL_MAX_NCHANNELS", "0", "out of range"),
+        ("NCCL_PROTO", "LL,Fast", "does not know that word"),
+        ("NCCL_NET_GDR_LEVEL", "NEAR", "does not know that word"),
+        ("NCCL_MNNVL", "1", "knows no variable NCCL_MNNVL"),
+        ("NCCL_IB_DISABLE", "1", "over TCP sockets"),
+        ("NCCL_NET", "Socket", "TCP sockets"),
+        ("NCCL_IB_HCA", "mlx5_1", "selects mlx5_10 as well"),
+    ],
+)
+def test_values_that_are_wrong_by_themselves(name: str, value: str, words: str) -> None:
+    (finding,) = checked(name, value)
+    assert finding.verdict == "fail" and words in finding.cause and finding.remedy
+    assert finding.evidence == "job.sh:1" and finding.observed == {name: value}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("NCCL_NTHREADS", "256"),
+        ("NCCL_IB_TIMEOUT", "22"),
+        ("NCCL_PROTO", "^LL128"),
+        ("NCCL_ALGO", "allreduce:ring,tree"),
+        ("NCCL_IB_HCA", "=mlx5_1"),
+        ("NCCL_IB_HCA", "^mlx5_1"),
+        ("NCCL_IB_HCA", "mlx5_0:1,mlx5_10:1"),
+        ("NCCL_NET_GDR_LEVEL", "SYS"),
+        ("NCCL_NET", "IB"),
+        ("NCCL_DEBUG", "INFO"),
+    ],
+)
+def test_values_that_are_right(name: str, value: str) -> None:
+    assert [finding.verdict for finding in checked(name, value)] == ["pass"]
+
+
+@pytest.mark.parametrize(("value", "words"), [("0", "is 106"), ("26", "not the DSCP"), ("104", "ECN bits differ")])
+def test_a_traffic_class_against_the_policy(value: str, words: str) -> None:
+    (finding,) = checked("NCCL_IB_TC", value, policy=POLICY)
+    assert finding.verdict == "fail" and words in finding.cause and finding.expected == 106
+
+
+def test_a_hard_wired_gid_index_is_held_against_this_node() -> None:
+    (finding,) = checked("NCCL_IB_GID_INDEX", "3", gid_indexes=(5,))
+    assert finding.verdict == "fail" and "have [5]" in finding.cause
+    assert checked("NCCL_IB_GID_INDEX", "3", gid_indexes=(3, 3))[0].verdict == "pass"
+
+
+def test_lines_of_nccl_conf_that_nccl_reads_otherwise() -> None:
+    text = "# ours\nNCCL_IB_TC=106\nNCCL_IB_SL = 0\nexport NCCL_DEBUG=INFO\nNCCL_PROTO=LL # fast\n"
+    settings, findings = nccl_env.parse_conf(text, "/etc/nccl.conf")
+    assert [(setting.name, setting.value) for setting in settings] == [("NCCL_IB_TC", "106")]
+    assert [finding.evidence for finding in findings] == [f"/etc/nccl.conf:{line}" for line in (3, 4, 5)]
+
+
+def test_assignments_in_scripts() -> None:
+    text = (
+        "export NCCL_IB_TC=106; NCCL_DEBUG='INFO' torchrun x\n# NCCL_IB_SL=9\n"
+        'mpirun -x NCCL_IB_HCA="=mlx5_0,mlx5_1" -x NCCL_PROTO app\ndocker run -e NCCL_NET=IB --env NCCL_ALGO=Ring i\n'
+    )
+    found = [(setting.name, setting.value, setting.where) for setting in nccl_env.parse_assignments(text, "j")]
+    assert found == [
+        ("NCCL_IB_TC", "106", "j:1"),
+        ("NCCL_DEBUG", "INFO", "j:1"),
+        ("NCCL_IB_HCA", "=mlx5_0,mlx5_1", "j:3"),
+        ("NCCL_NET", "IB", "j:4"),
+        ("NCCL_ALGO", "Ring", "j:4"),
+    ]
+
+
+# -- advice --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("echo 1 > /sys/class/net/eth0/queues/tx-0/pfc_enable", "pfc_enable"),
+        ("for q in x; do echo 1 > /sys/class/net/eth0/queues/tx-*/pfc_enable; done", "pfc_enable"),
+        ("export NCCL_SOCKET_IFNAME=eth0   # or it falls back to TCP", "socket_ifname"),
+        ("nethogs ens1np0", "nethogs"),
+        ("export NCCL_MAX_NCHANNELS=2", "max_nchannels"),
+        ("tc qdisc add dev eth0 root mqprio num_tc 3 map 2 2 1 0 queues 1@0 1@1 2@2 hw 1", "mqprio"),
+        ("tc qdisc replace dev eth0 root mqprio num_tc 8 hw 1", "mqprio_replace"),
+        ("echo 106> /sys/class/infiniband/mlx5_0/tc/1/traffic_class", "descriptor"),
+        ("mlnx_qos \u2013i eth0", "typographic_dash"),
+        ("export NCCL_IB_GID_INDEX=3", "gid_index_3"),
+        ("ib_write_bw -d mlx5_0 -x 3 host", "gid_index_3"),
+        ("dcb app replace dev eth0 dscp-prio 26:3 && echo done", "app_replace"),
+        ("# measure bidirectional bandwidth\nib_write_bw -d mlx5_0 host", "one_way"),
+    ],
+)
+def test_advice_that_does_not_help(line: str, what: str) -> None:
+    found = advice.check_text(f"#!/bin/sh\n{line}\n", "job.sh")
+    assert what in [finding.observed["what"] for finding in found]
+    assert all(finding.verdict == "fail" and finding.cause and finding.remedy for finding in found)
+    assert all("job.sh:" in finding.evidence for finding in found)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# echo 1 > /sys/class/net/eth0/queues/tx-0/pfc_enable",
+        "dcb pfc set dev eth0 prio-pfc all:off 3:on",
+        "echo 106 > /sys/class/infiniband/mlx5_0/tc/1/traffic_class",
+        "make 2> errors; echo done >> log; exec 3> file",
+        "export NCCL_MAX_NCHANNELS=32",
+        "# both directions at once\nib_write_bw -b -d mlx5_0 host",
+        "ib_write_bw -d mlx5_0 host",
+        "export NCCL_IB_GID_INDEX=33",
+        "tc qdisc del dev eth0 root",
+    ],
+)
+def test_lines_that_are_right(line: str) -> None:
+    assert advice.check_text(f"#!/bin/sh\nset -e\n{line}\n", "job.sh") == []
+
+
+def test_a_log_is_no_script() -> None:
+    assert advice.check_text("node1:1:1 [0] NCCL INFO NCCL_SOCKET_IFNAME=eth0 set by environment\n", "log") == []
+
+
+def test_the_usual_places_are_looked_at() -> None:
+    host = FakeHost({"/etc/rc.local": "#!/bin/sh\necho 1 > /sys/class/net/e/queues/tx-0/pfc_enable\n"})
+    (finding,) = advice.diagnose(host, Context((), None, {}))  # type: ignore[arg-type]
+    assert finding.evidence == "/etc/rc.local:2"
+    assert advice.diagnose(FakeHost(), Context((), None, {}))[0].verdict == "skipped"  # type: ignore[arg-type]
+
+
+# -- netplan -------------------------------------------------------------------------------------
+
+
+def test_netplan_by_indentation() -> None:
+    text = (
+        "network:\n  version: 2\n  ethernets:\n    eth0:\n      match:\n        macaddress: 00:00:5e:00:53:01\n"
+        "      mtu: 9000 # jumbo\n    eth1:\n      mtu: 1500\n  bonds:\n    bond0:\n      mtu: 4200\n"
+    )
+    assert netplan.parse_mtus(text) == {"eth0": (9000, True), "eth1": (1500, False)}
+
+
+@given(st.text())
+def test_no_text_ends_in_a_traceback_or_a_pass(text: str) -> None:
+    netplan.parse_mtus(text)
+    nccl_env.parse_conf(text, "f")
+    found = review.review("f", text, Context((), POLICY, {"ports": []}))
+    assert all(finding.verdict != "pass" for finding in found)
+    advice.check_text(text, "f")
+
+
+@given(st.sampled_from(sorted(path.name for path in CASES.iterdir())), st.integers(0, 3000), st.text(max_size=9))
+def test_garbled_cases_end_in_no_traceback(name: str, place: int, noise: str) -> None:
+    text = (CASES / name).read_text()
+    review.review("f", text[:place] + noise + text[place:], Context((), POLICY, {"ports": []}))
+    advice.check_text(text[place:], "f")
