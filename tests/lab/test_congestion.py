@@ -56,8 +56,8 @@ def inbox(lab: Lab, bootstrap: Bootstrap, ansible: Ansible) -> t.Iterator[Node]:
 def test_bootstrap_says_what_the_kernels_own_driver_lacks(ansible: Ansible, inbox: Node) -> None:
     result = ansible.module(inbox.name, "roce_node", {"ports": [PORT], "policy": {}})
     assert not result["changed"] and not result.get("failed")
-    assert "ROCE_CC_PRIO_MASK" in result["skipped"][PORT]["ecn"]
-    assert "NCCL_IB_TC" in result["skipped"][PORT]["traffic_class"]
+    assert "ROCE_CC_PRIO_MASK" in result["not_applicable"][PORT]["ecn"]
+    assert "NCCL_IB_TC" in result["not_applicable"][PORT]["traffic_class"]
     assert result["ports"][PORT]["cnp"] == {"interface": "inbox", "dscp": 48, "prio": 6, "prio_mode": 0}
     refused = ansible.module(inbox.name, "ecn", {"ports": [PORT], "enabled_prios": [3]})
     assert refused["failed"] and "ROCE_CC_PRIO_MASK" in refused["msg"]
@@ -143,7 +143,7 @@ def test_the_driver_of_ofed(ofed: tuple[Ansible, Node]) -> None:
     node.check(f"echo 0 > {ECN}/roce_rp/enable/3")
     policy = {"cnp_dscp": 4, "dscp_map": {"4": 6}, "dcqcn": {"rpg_ai_rate": 20}, "unmanaged": ["cma"]}
     done = four_calls(ansible, node, "roce_node", {"policy": policy})
-    assert PORT not in done["skipped"]
+    assert PORT not in done["not_applicable"]
     assert [number(node, f"{ECN}/roce_{side}/enable/3") for side in ("np", "rp")] == [1, 1]
     assert number(node, f"{ECN}/roce_np/cnp_dscp") == 4 and number(node, f"{ECN}/roce_rp/rpg_ai_rate") == 20
     tclass = "/sys/class/infiniband/mlx5_1/tc/1/traffic_class"
