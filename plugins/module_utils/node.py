@@ -87,7 +87,8 @@ class Result:
             "commands": [op.shown() for op in (*operations, *self.disk.operations())],
             "ports": {run.port.netdev: self._shown(run.after) for run in self.runs},
             "unknown": {run.port.netdev: run.unreadable for run in self.runs if run.unreadable},
-            "skipped": {run.port.netdev: run.skipped for run in self.runs if run.skipped},
+            # Not "skipped": Ansible would take the whole task for skipped.
+            "not_applicable": {run.port.netdev: run.skipped for run in self.runs if run.skipped},
             "busy": {run.port.netdev: run.busy for run in self.runs if run.busy},
             "failed_ports": self.failed(),
             "findings": [finding.as_dict() for finding in self.findings()],

@@ -12,8 +12,6 @@ description:
   - Sets parameters of DCQCN, the congestion control of RoCE v2, by the names that the driver of MLNX_OFED gives them.
     With the kernel's own driver they are set in debugfs under its names. Which interface was found is in the result.
   - They belong to the port, not to a priority. Parameters that are not named are left alone.
-  - A card that runs RTT-based congestion control (possible from ConnectX-6 Dx on) ignores all of them.
-    The driver does not tell; playbook C(lossless.roce.diagnose) says what the firmware's configuration tells.
 author:
   - lossless.roce contributors (!UNKNOWN)
 extends_documentation_fragment:
@@ -44,6 +42,9 @@ options:
         C(rpg_threshold) (0 to 31), C(rpg_gd) (0 to 15), C(rpg_min_dec_fac) (1 to 100 percent), C(dce_tcp_g)
         (1 to 1023) and C(initial_alpha_value) (0 to 1023).
     type: dict
+notes:
+  - A card that runs RTT-based congestion control (possible from ConnectX-6 Dx on) ignores all parameters of DCQCN.
+    The driver does not tell. The firmware's C(ROCE_CC_LEGACY_DCQCN) does if it is true; else the register C(PPCC).
 seealso:
   - module: lossless.roce.ecn
   - module: lossless.roce.roce_node

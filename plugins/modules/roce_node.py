@@ -121,7 +121,7 @@ unknown:
   description: Settings that could not be read, with the reason, by port.
   returned: always
   type: dict
-skipped:
+not_applicable:
   description: Settings that a port does not have, with the reason, by port.
   returned: always
   type: dict

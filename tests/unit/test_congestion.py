@@ -83,7 +83,7 @@ def test_the_default_policy_on_the_kernels_own_driver() -> None:
     assert ours == [(f"{CC}/np_cnp_dscp", "4"), (f"{CC}/np_cnp_prio", "6")]
     assert inbox.files[f"{CC}/np_cnp_prio_mode"] == "0\n", "the priority that was given counts, not the data packet's"
     assert verdicts(result)["ecn"] == verdicts(result)["traffic_class"] == "skipped"
-    reasons = result["skipped"]["ens1np0"]
+    reasons = result["not_applicable"]["ens1np0"]
     assert "ROCE_CC_PRIO_MASK" in reasons["ecn"] and "255" in reasons["ecn"]
     assert "NCCL_IB_TC" in reasons["traffic_class"] and "--tclass" in reasons["traffic_class"]
     assert whole(inbox, {"cnp_dscp": 4, "dscp_map": {4: 6}})["commands"] == []
@@ -103,7 +103,7 @@ def test_a_port_without_an_interface_says_why(links: str, files: dict[str, str],
     bare.links["/sys/class/net/ens1np0/device/driver"] = f"/sys/bus/pci/drivers/{links}"
     result = whole(bare, {})
     assert result["failed_ports"] == {} and verdicts(result)["cnp"] == "skipped"
-    assert reason in result["skipped"]["ens1np0"]["cnp"]
+    assert reason in result["not_applicable"]["ens1np0"]["cnp"]
 
 
 def test_a_locked_down_kernel_is_named() -> None:
@@ -115,7 +115,7 @@ def test_a_locked_down_kernel_is_named() -> None:
 
     locked.read = read  # type: ignore[method-assign]
     locked.files["/sys/kernel/security/lockdown"] = "none [integrity] confidentiality\n"
-    assert "Secure Boot" in whole(locked, {})["skipped"]["ens1np0"]["cnp"]
+    assert "Secure Boot" in whole(locked, {})["not_applicable"]["ens1np0"]["cnp"]
 
 
 def test_a_module_of_its_own_is_refused_where_the_policy_skips() -> None:
@@ -328,7 +328,7 @@ def test_a_card_without_port_buffers_leaves_both_out() -> None:
     result = whole(sim, {"cable_length": 7, "buffers": TWO})
     assert result["failed_ports"] == {}
     assert verdicts(result)["buffers"] == verdicts(result)["cable_length"] == "skipped"
-    assert "reads as 0" in result["skipped"]["ens1np0"]["cable_length"]
+    assert "reads as 0" in result["not_applicable"]["ens1np0"]["cable_length"]
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..findings import FAIL, PASS, SKIPPED, Finding
+from .copied_commands import check_commands
 
 if t.TYPE_CHECKING:
     from ..host import Host
@@ -83,19 +84,6 @@ ADVICE: tuple[Advice, ...] = (
         "trust, ETS and PFC of the port do that for RDMA (the policy's fields trust, ets, pfc)",
     ),
     _advice(
-        "descriptor",
-        r"\becho\s+\"?[0-9]+>\s",
-        "the shell takes a number before > for a file descriptor: 'echo 106> file' writes nothing into the file, and"
-        " 'echo 1> file' an empty line",
-        "a blank before >: echo 106 > file",
-    ),
-    _advice(
-        "typographic_dash",
-        r"(?:^|\s)[\u2013\u2014]-?[A-Za-z]",
-        "the dash is typographic (copied from a document): the program takes it for a word and not for an option",
-        "plain - and --",
-    ),
-    _advice(
         "gid_index_3",
         r"NCCL_IB_GID_INDEX=[\"']?3\b|\bib_\w+\b.*\s-x\s*3\b",
         "the index of the RoCE v2 GID moves with VLANs, IPv6 and the order of addresses: 3 is right by chance only",
@@ -137,7 +125,12 @@ def check_text(text: str, source: str) -> list[Finding]:
         hits = [(number, line) for number, line in lines if advice.pattern.search(line)]
         if hits:
             found.append(_finding(advice.name, hits, source, advice.cause, advice.remedy))
-    return found + _one_way(text.splitlines(), source)
+    copied = [replace(finding, evidence=source) for finding in check_commands(_code(text))]
+    return found + _one_way(text.splitlines(), source) + copied
+
+
+def _code(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not _is_comment(line))
 
 
 def _is_comment(line: str) -> bool:

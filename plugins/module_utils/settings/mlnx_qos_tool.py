@@ -37,7 +37,8 @@ def as_dcb(object_: str, netdev: str, text: str) -> str:
 
 def _objects(qos: Qos) -> dict[str, dict[str, t.Any]]:
     enabled = None if qos.enabled_prios is None else [prio in qos.enabled_prios for prio in range(8)]
-    ets: dict[str, t.Any] = qos.ets or {"tsa": None, "bw": None, "prio_tc": None}
+    none: dict[str, t.Any] = {"tsa": None, "bw": None, "prio_tc": None}
+    ets = qos.ets or none
     listed = list(map(list, qos.dscp_prio.items())) if qos.trust == "dscp" else []
     return {
         "dcbx": {"host": None if qos.dcbx is None else qos.dcbx == "host"},

@@ -1,0 +1,197 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Congestion control beyond what a setting can see: the firmware's side of it, and who uses which traffic class."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ..errors import RoceError
+from ..findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
+from ..settings.cc_files import ofed_path
+from ..settings.traffic_class import TrafficClass
+
+if t.TYPE_CHECKING:
+    from ..host import Host
+    from ..ports import Port
+    from .base import Context
+
+_NCCL_CONF = "/etc/nccl.conf"
+_MASK, _LEGACY = "ROCE_CC_PRIO_MASK_P1", "ROCE_CC_LEGACY_DCQCN"
+_GPU_MADE = ("NCCL_GIN_IB_TC", "NCCL_IB_TC")
+
+
+def diagnose(host: Host, context: Context) -> list[Finding]:
+    """Findings on every declared port."""
+    return [finding for port in context.ports for finding in _port_findings(host, context, port)]
+
+
+def _port_findings(host: Host, context: Context, port: Port) -> t.Iterator[Finding]:
+    if host.exists(f"/sys/class/net/{port.netdev}/device/physfn"):
+        yield judge_virtual_function(port.netdev)
+        return
+    values, reason = firmware_values(host, port.pci)
+    if context.policy and not host.exists(ofed_path(port, "np", "enable")):
+        yield judge_mask(port, values.get(_MASK), reason, context.policy.data_prio)
+    if _LEGACY in values:
+        yield judge_algorithm(port, values[_LEGACY])
+    try:
+        tclass = TrafficClass().read(host, port)["tclass"]
+    except RoceError:  # not OFED's driver: nothing is forced; what is unreadable is the setting's own finding
+        return
+    yield from judge_forced_class(port.netdev, tclass, *_map_and_pfc(context, port))
+    if tclass is not None:
+        yield judge_gpu_made(port.netdev, tclass, nccl_conf(host.read_optional(_NCCL_CONF) or ""), whole=False)
+
+
+def firmware_values(host: Host, pci: str) -> tuple[dict[str, str], str]:
+    """Current NV parameters of a card by name, or none and the reason."""
+    if host.which("mstconfig") is None:
+        return {}, "mstconfig is not installed (package mstflint)"
+    done = host.run("mstconfig", "-d", pci, "-e", "query", check=False)
+    values = current_values(done.out)
+    return values, "" if values else f"mstconfig -d {pci}: {done.text()[:200]}"
+
+
+def current_values(text: str) -> dict[str, str]:
+    """Name -> value in use, from the middle one of the three columns of ``mstconfig -e query``."""
+    values = {}
+    for line in text.splitlines():
+        words = line.replace("*", " ").split()
+        words = words[1:] if words[:1] == ["RO"] else words
+        if len(words) == 4 and re.fullmatch(r"[A-Z][A-Z0-9_]*", words[0]):
+            values[words[0]] = words[2]
+    return values
+
+
+def _map_and_pfc(context: Context, port: Port) -> tuple[dict[int, int], list[int] | None]:
+    found: dict[str, t.Any] = next((one for one in context.facts.get("ports", []) if one["netdev"] == port.netdev), {})
+    settings = found.get("settings", {})
+    dscp_prio = {int(dscp): prio for dscp, prio in settings.get("trust", {}).get("dscp_prio", {}).items()}
+    return dscp_prio, settings.get("pfc", {}).get("enabled_prios")
+
+
+# -- judgement: pure -----------------------------------------------------------------------------
+
+
+def judge_virtual_function(netdev: str) -> Finding:
+    """Its files of quality of service are refused, and that is as it should be."""
+    return Finding(
+        check="ecn",
+        verdict=SKIPPED,
+        evidence=f"/sys/class/net/{netdev}/device/physfn",
+        cause=f"{netdev} is a virtual function: ECN, PFC, trust and buffers belong to the physical function, on the"
+        " host that owns the card, and are refused here",
+        port=netdev,
+    )
+
+
+def judge_mask(port: Port, mask: str | None, reason: str, prio: int) -> Finding:
+    """Whether the firmware has congestion control on for the data's priority, where the driver has no switch."""
+    known = mask is not None and re.fullmatch(r"[0-9]{1,3}", mask)
+    on = bool(known and int(mask or 0) >> prio & 1)
+    return Finding(
+        check="ecn_firmware",
+        verdict=PASS if on else FAIL if known else UNKNOWN,
+        observed=int(mask or 0) if known else mask,
+        expected=f"a mask with bit {prio} ({1 << prio})",
+        evidence=f"mstconfig -d {port.pci} -e query {_MASK} (current)",
+        cause="" if on else _mask_cause(port, bool(known), prio, reason),
+        remedy=f"module lossless.roce.mlx5_firmware with {_MASK}: 255, then a reset of the card"
+        if known and not on
+        else "",
+        port=port.netdev,
+    )
+
+
+def _mask_cause(port: Port, known: bool, prio: int, reason: str) -> str:
+    if known:
+        return f"the firmware of {port.netdev} has congestion control off for priority {prio}"
+    return f"the driver has no switch per priority, and the firmware's mask is unknown ({reason}); its default is 255"
+
+
+def judge_algorithm(port: Port, legacy: str) -> Finding:
+    """Whether DCQCN is what slows senders down. False only means that another algorithm may have been put in."""
+    dcqcn = legacy.startswith("True")
+    return Finding(
+        check="congestion_algorithm",
+        verdict=PASS if dcqcn else UNKNOWN,
+        observed=legacy,
+        expected="DCQCN, if its parameters are to count",
+        evidence=f"mstconfig -d {port.pci} -e query {_LEGACY} (current)",
+        cause=""
+        if dcqcn
+        else "the card can run RTT-based congestion control, which ignores DCQCN's parameters; register PPCC tells",
+        remedy="" if dcqcn else f"mstreg -d {port.pci} --reg_name PPCC --get shows it; {_LEGACY}=True keeps DCQCN",
+        port=port.netdev,
+    )
+
+
+def judge_forced_class(
+    netdev: str, tclass: int | None, dscp_prio: t.Mapping[int, int], lossless: list[int] | None
+) -> list[Finding]:
+    """Where the class that the driver forces on queue pairs ends up, and whether switches can mark it."""
+    if tclass is None:
+        return []
+    findings = [] if tclass & 3 else [_without_ecn_bits(netdev, tclass)]
+    prio = dscp_prio.get(tclass >> 2)
+    if prio is None or lossless is None:
+        return findings
+    right = prio in lossless
+    return [
+        Finding(
+            check="forced_class",
+            verdict=PASS if right else FAIL,
+            observed={"tclass": tclass, "dscp": tclass >> 2, "prio": prio},
+            expected=f"one of the lossless priorities {lossless}",
+            evidence=f"/sys/class/infiniband/*/tc/*/traffic_class of {netdev}",
+            cause="" if right else f"all queue pairs of {netdev} are forced into priority {prio}, which is lossy",
+            remedy="" if right else "module lossless.roce.traffic_class with the policy's tos",
+            port=netdev,
+        ),
+        *findings,
+    ]
+
+
+def _without_ecn_bits(netdev: str, tclass: int) -> Finding:
+    """Not a failure by itself: mlx5 takes the DSCP only, and sets ECT where its congestion control is on."""
+    return Finding(
+        check="forced_class_ecn",
+        verdict=UNKNOWN,
+        observed=tclass,
+        expected=f"{tclass | 2} (the same DSCP, ECN-capable)",
+        evidence=f"/sys/class/infiniband/*/tc/*/traffic_class of {netdev}",
+        cause="the ECN bits of the class are 00: packets are marked only if the card sets ECT by itself, which mlx5"
+        " does while congestion control is on",
+        remedy=f"module lossless.roce.traffic_class with tclass: {tclass | 2}, and the same number for NCCL",
+        port=netdev,
+    )
+
+
+def judge_gpu_made(netdev: str, tclass: int, variables: t.Mapping[str, str], whole: bool) -> Finding:
+    """Whether queue pairs that GPUs make get the forced class, too: only NCCL's variables reach them.
+
+    whole: the variables are the job's whole environment, not only what a file adds to it.
+    """
+    name = next((name for name in _GPU_MADE if name in variables), "")
+    right = variables.get(name) == str(tclass)
+    return Finding(
+        check="nccl_traffic_class",
+        verdict=PASS if right else FAIL if name or whole else UNKNOWN,
+        observed={name: variables.get(name) for name in _GPU_MADE},
+        expected=str(tclass),
+        evidence="the job's environment" if whole else _NCCL_CONF,
+        cause=""
+        if right
+        else f"queue pairs that a GPU makes (GIN, GDAKI) do not get the forced class {tclass}:"
+        f" they use {name + '=' + variables[name] if name else 'class 0, the lossy default, unless the job sets it'}",
+        remedy="" if right else f"set NCCL_IB_TC={tclass} (and NCCL_GIN_IB_TC, where it is used) for the job",
+        port=netdev,
+    )
+
+
+def nccl_conf(text: str) -> dict[str, str]:
+    """Variables of NCCL's file of settings, which knows neither blanks nor quotes nor comments behind a value."""
+    pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
+    return {words[0]: words[1] for words in pairs}
