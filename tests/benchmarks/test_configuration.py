@@ -25,7 +25,8 @@ TEXT = """
 One lab node with eight simulated ports (OFED flavour) under emulation; the same policy by `roce_node`
 (`tests/benchmarks/ours.yml`) and by plain tasks that read and set one setting of one port each
 (`tests/benchmarks/plain/site.yml`). *Processes* are all that were started on the node meanwhile, those of sshd and of
-Ansible's own included. *Converge* starts from factory settings, *no change* from the policy. `make bench` measures anew.
+Ansible's own included. *Converge* starts from factory settings, *no change* from the policy. `make bench` measures
+anew.
 """
 
 

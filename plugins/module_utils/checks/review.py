@@ -101,15 +101,15 @@ def _pause(text: str, context: Context) -> list[Finding]:
 def _qos(text: str, context: Context) -> list[Finding]:
     """mlnx_qos: trust and PFC against the policy."""
     qos = parse_mlnx_qos(text)
-    if context.policy is None or qos.pfc is None:
+    if context.policy is None or qos.enabled_prios is None:
         return [_unknown("", "without a policy, or without its PFC table, there is nothing to compare")]
     wanted = list(context.policy.pfc)
-    right = list(qos.pfc) == wanted and qos.trust == context.policy.trust
+    right = qos.enabled_prios == wanted and qos.trust == context.policy.trust
     return [
         Finding(
             check="qos",
             verdict=PASS if right else FAIL,
-            observed={"trust": qos.trust, "enabled_prios": list(qos.pfc)},
+            observed={"trust": qos.trust, "enabled_prios": qos.enabled_prios},
             expected={"trust": context.policy.trust, "enabled_prios": wanted},
             cause="" if right else "the port does not run what the policy declares",
             remedy="" if right else "run playbook lossless.roce.drift with enforce=true",

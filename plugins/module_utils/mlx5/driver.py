@@ -137,18 +137,21 @@ def _parts(host: Host, request: Request, more_modules: tuple[str, ...]) -> list[
 
 
 def _apply(host: Host, plan: Plan, result: Result, dry_run: bool) -> str:
-    """Perform one part's plan; the error of an operation, empty when all went well."""
+    """Perform one part's plan; the errors of its operations, empty when all went well."""
     if dry_run:
         result.done += plan.operations
         return ""
-    try:
-        for operation in plan.operations:
-            result.done.append(operation)
-            result.restarted = result.restarted or isinstance(operation, LongRun)
+    errors: list[str] = []
+    for operation in plan.operations:
+        result.done.append(operation)
+        result.restarted = result.restarted or isinstance(operation, LongRun)
+        try:
             operation.perform(host)
-    except RoceError as exc:
-        return str(exc)
-    return ""
+        except RoceError as exc:
+            errors.append(str(exc))
+            if not plan.independent:
+                break
+    return "; ".join(errors)
 
 
 def _repaired(finding: Finding) -> Finding:

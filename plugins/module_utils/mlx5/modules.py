@@ -22,6 +22,10 @@ LOAD_FILE = "/etc/modules-load.d/lossless-roce.conf"
 OPTIONS_FILE = "/etc/modprobe.d/lossless-roce.conf"
 _HEADER = "# Managed by Ansible, module lossless.roce.mlx5_driver.\n"
 _SWITCH = {"y": "1", "n": "0", "true": "1", "false": "0"}
+_OPTION_REMEDIES = {
+    FAIL: "role mlx5 writes it",
+    PENDING: "reboot; an initramfs that holds the module must be made anew",
+}
 
 Options = dict[str, dict[str, str]]
 
@@ -68,7 +72,7 @@ class ModulesPart(Part):
         self._file = host.read_optional(LOAD_FILE)
 
     def plan(self, host: Host) -> Plan:
-        plan = Plan()
+        plan = Plan(independent=True)
         for name in self.modules.not_loaded(self.names):
             plan.operations.append(Run(("modprobe", name)))
             plan.before[name], plan.after[name] = "not loaded", "loaded"
@@ -143,37 +147,32 @@ class OptionsPart(Part):
 
     def _finding(self, name: str, wanted: str, error: str) -> Finding:
         module, _dot, key = name.partition(".")
-        running = self._running.get(name)
-        on_disk = any(
-            line.split()[:2] == ["options", module] and f"{key}={wanted}" in line.split()[2:]
-            for line in (self._file or "").splitlines()
-        )
+        running = (self._running.get(name) or "").strip()
+        on_disk = _is_set(self._file or "", module, f"{key}={wanted}")
         if not on_disk:
             verdict, cause = FAIL, error or f"{OPTIONS_FILE} does not set it"
-        elif module not in self._loaded or (running is not None and _same(running, wanted)):
+        elif module not in self._loaded or (running and _same(running, wanted)):
             verdict, cause = PASS, ""
-        elif running is None:
+        elif not running:
             verdict, cause = UNKNOWN, "the loaded module does not show what it runs with"
         else:
-            verdict, cause = PENDING, f"{module} runs with {running.strip()} until it is loaded anew"
-        remedies = {
-            FAIL: "role mlx5 writes it",
-            PENDING: "reboot; an initramfs that holds the module must be made anew",
-        }
+            verdict, cause = PENDING, f"{module} runs with {running} until it is loaded anew"
         return Finding(
             check="module_option",
             verdict=verdict,
-            observed={name: (running or "").strip() or None},
+            observed={name: running or None},
             expected={name: wanted},
             evidence=f"/sys/module/{module}/parameters/{key}, {OPTIONS_FILE}",
             cause=cause,
-            remedy=remedies.get(verdict, ""),
-            layers={
-                "declared": wanted,
-                "running": (running or "").strip() or None,
-                "on_disk": wanted if on_disk else None,
-            },
+            remedy=_OPTION_REMEDIES.get(verdict, ""),
+            layers={"declared": wanted, "running": running or None, "on_disk": wanted if on_disk else None},
         )
+
+
+def _is_set(text: str, module: str, pair: str) -> bool:
+    """Whether a line ``options MODULE …`` holds this pair."""
+    lines = (line.split() for line in text.splitlines())
+    return any(words[:2] == ["options", module] and pair in words[2:] for words in lines)
 
 
 def _listed(text: str | None) -> list[str]:

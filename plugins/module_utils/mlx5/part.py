@@ -65,12 +65,16 @@ Operation = t.Union[Run, Write, MakeDir, LongRun, WaitFor]
 
 @dataclass
 class Plan:
-    """What a part will do, the values that change, and why it does not do what was asked."""
+    """What a part will do, the values that change, and why it does not do what was asked.
+
+    independent: an operation that fails does not keep the later ones from being done.
+    """
 
     operations: list[Operation] = field(default_factory=list)
     before: Value = field(default_factory=dict)
     after: Value = field(default_factory=dict)
     note: str = ""
+    independent: bool = False
 
 
 class Part:

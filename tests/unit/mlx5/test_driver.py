@@ -143,6 +143,16 @@ def test_a_module_that_the_kernel_does_not_have_is_named_and_the_others_are_load
     assert verdicts(result)["kernel_modules"] == "fail"
 
 
+def test_a_module_that_cannot_be_loaded_does_not_keep_the_others_away() -> None:
+    node = Node(loaded=[])
+    answer = node._answer
+    refused = (1, "", "modprobe: ERROR: could not insert 'mlx5_ib': Invalid argument")
+    node._answer = lambda argv: refused if argv == ("modprobe", "mlx5_ib") else answer(argv)  # type: ignore[method-assign]
+    result = converge(node, Request(modules=MODULES))
+    assert "Invalid argument" in result.message()
+    assert "/sys/module/rdma_ucm/refcnt" in node.files and LOAD_FILE in node.files
+
+
 def test_a_node_without_a_card() -> None:
     result = converge(Node(loaded=["ib_uverbs"], card=False), Request(modules=MODULES))
     assert not result.message() and verdicts(result)["mlx5_card"] == "skipped"
