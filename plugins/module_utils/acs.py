@@ -68,7 +68,8 @@ class AcsRun:
 
     def _shown(self, bridges: dict[str, tuple[str, ...]], unit: str) -> dict[str, t.Any]:
         changing = [bridge for bridge in self.before if self.before[bridge] != self.after[bridge]]
-        return {**{bridge: list(bridges[bridge]) for bridge in changing}, UNIT_PATH: unit.splitlines()}
+        shown: dict[str, t.Any] = {bridge: list(bridges[bridge]) for bridge in changing}
+        return {**shown, UNIT_PATH: unit.splitlines()} if self.unit[0] != self.unit[1] else shown
 
     def message(self) -> str:
         """What failed; empty when nothing did."""

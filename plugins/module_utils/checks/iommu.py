@@ -124,7 +124,7 @@ def _translated(seen: Seen, addresses: list[str]) -> Finding:
 
 
 def _finding(verdict: str, seen: Seen, cause: str = "", remedy: str = "") -> Finding:
-    groups = {a: "unreadable" if kind is None else kind or "no group" for a, kind in seen.groups.items()}
+    groups = {a: "unknown" if kind is None else kind or "no group" for a, kind in seen.groups.items()}
     return Finding(
         check="iommu",
         verdict=verdict,

@@ -148,6 +148,10 @@ def qemu_argv(machine: Machine, taps: Sequence[int]) -> list[str]:
         "virtio-blk-pci,drive=disk,addr=0x2",
         "-device",
         "virtio-rng-pci,addr=0x10",
+        "-device",
+        "pcie-root-port,id=acs0,bus=pcie.0,chassis=1,slot=1,addr=0x12",
+        "-device",
+        "edu,bus=acs0",
         *_network_arguments(machine, taps),
     ]
 
