@@ -14,7 +14,7 @@ from roce_lab import Lab, Node
 DAEMON_JSON = "/etc/docker/daemon.json"
 FORMER = '{\n\t"debug": true,\n\t"log-opts": {"max-size": "10m"}\n}\n'
 BROKEN = '{\n    "registry-mirrors": [] },\n    "debug": true\n}\n'
-DEVICE = "--device lossless.roce/rdma=all"
+ALL = ["rdma_cm", "uverbs0", "uverbs1"]
 # A system limit of the baseline would hide what the engines do: their units begin with a finite one.
 FINITE = "[Service]\nLimitMEMLOCK=8M\n"
 UNITS = ("docker", "containerd")
@@ -81,20 +81,17 @@ def call(ansible: Ansible, *, check: bool = False, **arguments: t.Any) -> dict[s
     return ansible.module("node2", "container_runtime", arguments, check=check, timeout=400)
 
 
-def devices(node: Node, engine: str, *words: str) -> list[str]:
-    """Verbs nodes that a container sees."""
-    command = f"{engine} run --rm --network host {' '.join(words)} tiny ls /dev/infiniband"
-    return sorted(node.ssh(command, timeout=120).out.split())
-
-
-def memlock(node: Node, engine: str) -> str:
-    """The limit on locked memory that a container sees."""
-    out = node.check(f"{engine} run --rm --network host tiny cat /proc/self/limits", timeout=120)
-    return next(line.split()[3] for line in out.splitlines() if line.startswith("Max locked memory"))
+def inside(node: Node, engine: str, *words: str) -> tuple[list[str], str]:
+    """Verbs nodes and limit on locked memory that a container sees. The client's own limit is a finite one."""
+    look = "sh -c 'ls /dev/infiniband 2>/dev/null; cat /proc/self/limits'"
+    run = f"ulimit -l 8192; {engine} run --rm --network host {' '.join(words)} tiny {look}"
+    lines = node.check(run, timeout=120).splitlines()
+    limit = next(line.split()[3] for line in lines if line.startswith("Max locked memory"))
+    return sorted(line for line in lines if line.startswith(("uverbs", "rdma_cm"))), limit
 
 
 def test_docker_keeps_the_file_restarts_once_and_containers_see_rdma(ansible: Ansible, node: Node) -> None:
-    assert memlock(node, "docker") != "unlimited"
+    assert inside(node, "docker") == ([], "8388608")
     before = invocation(node, "docker")
     done = four_calls(ansible, engines=["docker"])
     restarts = [command for command in done["commands"] if command[:2] == ["systemctl", "restart"]]
@@ -108,10 +105,9 @@ def test_docker_keeps_the_file_restarts_once_and_containers_see_rdma(ansible: An
         "features": {"cdi": True},
     }
     assert node.check(f"cat {done['backup'][DAEMON_JSON]}") == FORMER
-    assert devices(node, "docker", DEVICE) == ["rdma_cm", "uverbs0", "uverbs1"]
-    assert devices(node, "docker", "--device lossless.roce/rdma=mlx5_1") == ["rdma_cm", "uverbs1"]
-    assert devices(node, "docker") == []
-    assert memlock(node, "docker") == "unlimited"
+    assert inside(node, "docker") == ([], "unlimited")
+    assert inside(node, "docker", "--device lossless.roce/rdma=all") == (ALL, "unlimited")
+    assert inside(node, "docker", "--device lossless.roce/rdma=mlx5_1") == (["rdma_cm", "uverbs1"], "unlimited")
 
 
 def test_docker_under_a_running_container_is_refused_reloaded_or_forced(ansible: Ansible, node: Node) -> None:
@@ -126,26 +122,6 @@ def test_docker_under_a_running_container_is_refused_reloaded_or_forced(ansible:
     forced = call(ansible, engines=["docker"], cgroup_driver="systemd", when_busy="force")
     assert forced["changed"] and not forced.get("failed"), forced
     assert invocation(node, "docker") != before and "job" not in node.check("docker ps --format '{{.Names}}'")
-
-
-# docker does not start with a file that validates: only the start itself shows it.
-REFUSES = "[Service]\nExecStartPre=/bin/sh -c '! grep -q cdi /etc/docker/daemon.json'\n"
-
-
-def test_docker_that_does_not_come_back_gets_its_file_back(ansible: Ansible, node: Node) -> None:
-    drop_in = "/etc/systemd/system/docker.service.d/60-lab.conf"
-    former = node.check(f"cat {DAEMON_JSON}")
-    try:
-        write(node, drop_in, REFUSES)
-        write(node, DAEMON_JSON, FORMER)
-        node.check("systemctl daemon-reload")
-        result = call(ansible, engines=["docker"])
-        assert result["failed"] and "rolled back: the former files are in place" in result["msg"], result
-        assert node.check(f"cat {DAEMON_JSON}") == FORMER
-        assert node.check("systemctl is-active docker").strip() == "active"
-    finally:
-        write(node, DAEMON_JSON, former)
-        node.ssh(f"rm {drop_in}; systemctl daemon-reload; systemctl reset-failed docker; systemctl restart docker", 120)
 
 
 def test_docker_s_broken_file_stays_and_docker_runs_on(ansible: Ansible, node: Node) -> None:
@@ -163,13 +139,30 @@ def test_docker_s_broken_file_stays_and_docker_runs_on(ansible: Ansible, node: N
     assert invocation(node, "docker") == before
 
 
+# docker does not start with a file that validates: only the start itself shows it.
+REFUSES = "[Service]\nExecStartPre=/bin/sh -c '! grep -q cdi /etc/docker/daemon.json'\n"
+
+
+def test_docker_that_does_not_come_back_gets_its_file_back(ansible: Ansible, node: Node) -> None:
+    drop_in = "/etc/systemd/system/docker.service.d/60-lab.conf"
+    try:
+        write(node, drop_in, REFUSES)
+        write(node, DAEMON_JSON, FORMER)
+        node.check("systemctl daemon-reload")
+        result = call(ansible, engines=["docker"])
+        assert result["failed"] and "rolled back: the former files are in place" in result["msg"], result
+        assert node.check(f"cat {DAEMON_JSON}") == FORMER
+        assert node.check("systemctl is-active docker").strip() == "active"
+    finally:
+        node.ssh(f"rm {drop_in}; systemctl daemon-reload")
+
+
 def test_podman_and_containerd(ansible: Ansible, node: Node) -> None:
-    assert memlock(node, "podman") != "unlimited"
+    assert inside(node, "podman") == ([], "8388608")
     done = four_calls(ansible, engines=["podman", "containerd"])
     assert ["systemctl", "restart", "containerd"] in done["commands"]
-    assert devices(node, "podman", DEVICE) == ["rdma_cm", "uverbs0", "uverbs1"]
-    assert devices(node, "podman") == []
-    assert memlock(node, "podman") == "unlimited"
+    assert inside(node, "podman") == ([], "unlimited")
+    assert inside(node, "podman", "--device lossless.roce/rdma=all") == (ALL, "unlimited")
     dump = node.check("containerd config dump")
     assert "enable_cdi = true" in dump and 'bin_dir = "/usr/lib/cni"' in dump
     limits = node.check("cat /proc/$(systemctl show -p MainPID --value containerd)/limits")

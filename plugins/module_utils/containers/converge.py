@@ -180,6 +180,7 @@ def _apply(host: Host, engine: Engine, plan: Plan, options: Options, result: Res
 def _take_over(host: Host, engine: Engine, plan: Plan, options: Options) -> None:
     if plan.held:
         return
+    plan.tried = True
     if plan.daemon_reload:
         host.run("systemctl", "daemon-reload")
     if not plan.action or plan.service is None:
@@ -194,16 +195,16 @@ def _take_over(host: Host, engine: Engine, plan: Plan, options: Options) -> None
 
 
 def _roll_back(host: Host, plan: Plan) -> str:
-    """Put the files back, and start the service with them. What came of it, as a clause."""
+    """Put the files back, and start a service with them that was to take the new ones over; what came of it."""
     try:
         for edit in plan.edits:
             if edit.before is None:
                 host.remove(edit.path)
             else:
                 host.write(edit.path, edit.before)
-        if plan.daemon_reload and not plan.held:
+        if plan.daemon_reload and plan.tried:
             host.run("systemctl", "daemon-reload")
-        if plan.action and plan.service and not plan.held:
+        if plan.action and plan.service and plan.tried:
             # After a few failed starts systemd refuses any further one.
             host.run("systemctl", "reset-failed", f"{plan.service.name}.service", check=False)
             host.run("systemctl", plan.action, f"{plan.service.name}.service", timeout=_SERVICE_LIMIT_S)

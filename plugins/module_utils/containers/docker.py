@@ -22,7 +22,6 @@ UNLIMITED = {"Name": "memlock", "Hard": -1, "Soft": -1}
 # Seen on docker 26.1: SIGHUP takes these over. features.cdi and default-ulimits need a restart.
 _RELOADABLE = {"runtimes", "default-runtime", "default-shm-size"}
 _CGROUP = "native.cgroupdriver="
-_OWN_RUNTIMES = ("runc", "io.containerd.runc.v2")
 _SHORT_FLAGS = {"H": "host", "b": "bridge", "D": "debug", "G": "group", "l": "log-level", "p": "pidfile",
                 "s": "storage-driver"}  # fmt: skip
 
@@ -50,7 +49,6 @@ def settings_to_make(config: dict[str, t.Any], options: Options, path: str = CON
         wanted = [*(word for word in former if not str(word).startswith(_CGROUP)), f"{_CGROUP}systemd"]
         if f"{_CGROUP}systemd" not in former:
             found.append((("exec-opts",), wanted))
-    _refuse_unknown_runtime(config, found, options, path)
     return found
 
 
@@ -61,15 +59,16 @@ def merge(text: str, settings: t.Iterable[Setting]) -> str:
     return text
 
 
-def _refuse_unknown_runtime(config: dict[str, t.Any], found: list[Setting], options: Options, path: str) -> None:
-    """dockerd's own validation lets this pass, and then docker does not start."""
-    name = options.default_runtime or config.get("default-runtime")
-    known = {*_OWN_RUNTIMES, *_object(config, "runtimes", path), *(k[1] for k, _v in found if k[0] == "runtimes")}
-    if name and name not in known:
-        where = "default_runtime" if options.default_runtime else f"{path}: default-runtime"
+def refuse_unknown_runtime(after: dict[str, t.Any], flags: Flags, path: str) -> None:
+    """dockerd's own validation lets a default runtime pass that is not registered, and then docker does not start."""
+    name = str(after.get("default-runtime") or "runc")
+    by_flag = [value.partition("=")[0] for value in flags.get("add-runtime", [])]
+    known = {"runc", *_object(after, "runtimes", path), *by_flag}
+    # Docker takes the name or path of any containerd shim, too.
+    if name not in known and not name.startswith(("io.containerd.", "/")):
         raise RoceError(
-            f"{where}: {name!r} is no runtime of {path} … one of {', '.join(sorted(known))} was expected: docker would"
-            " not start again"
+            f"{path}: default runtime {name!r} is not registered … one of {', '.join(sorted(known))} was expected:"
+            " docker would not start"
         )
 
 
@@ -122,16 +121,18 @@ class Docker(Engine):
         before = host.read_exact(path) if host.exists(path) else None
         bare = (before or "").lstrip(BOM)
         # dockerd takes an empty file for an empty object.
+        text = bare if bare.strip() else "{}\n"
         try:
-            config = parse_object(bare, path) if bare.strip() else {}
+            config = parse_object(text, path)
             settings = settings_to_make(config, options, path)
+            after = merge(text, settings)
         except ParseError as exc:
-            raise ParseError(f"{exc}; the file was left as it is") from exc
+            raise ParseError(f"{exc}; {path} was left as it is") from exc
         plan = Plan("docker", service)
         if not settings:
             return plan
         _refuse_conflicts({*config, *(keys[0] for keys, _value in settings)}, service, path)
-        after = merge(bare if bare.strip() else "{}\n", settings)
+        refuse_unknown_runtime(parse_object(after, path), service.flags(), path)
         plan.notes += _validated(host, service, path, after)
         if before is not None and before.startswith(BOM):
             plan.notes.append(f"{path}: its byte order mark was left out, since docker before 23.0 refuses it")

@@ -67,6 +67,7 @@ class Plan:
 
     held: the files are written, and the service is left alone (restart: never)
     missing: in a dry run, why nothing could be planned: the engine is not installed yet
+    tried: the service was told to take it over
     """
 
     engine: str
@@ -78,6 +79,7 @@ class Plan:
     held: bool = False
     notes: list[str] = field(default_factory=list)
     missing: str = ""
+    tried: bool = False
 
     def commands(self) -> list[list[str]]:
         """What will be done, in order, as users see it."""

@@ -224,6 +224,21 @@ def test_a_docker_that_does_not_come_back_is_put_back() -> None:
     ]
 
 
+def test_a_file_that_cannot_be_written_leaves_the_service_alone() -> None:
+    node = Node({DAEMON_JSON: '{"debug": true}'})
+    former = node.write
+
+    def full(path: str, content: str) -> None:
+        if path == DAEMON_JSON and "cdi" in content:
+            raise HostError(f"{path}: cannot write: No space left on device")
+        former(path, content)
+
+    node.write = full  # type: ignore[method-assign]
+    done = converge(node, ["docker"], Options(), dry_run=False)
+    assert "No space left on device; rolled back" in done.message()
+    assert not node.did("restart") and node.files[DAEMON_JSON] == '{"debug": true}'
+
+
 def test_f02_broken_file_stays_byte_for_byte_and_docker_is_not_touched() -> None:
     text = (CASES / "f02-stray-brace.json").read_text()
     node = Node({DAEMON_JSON: text})

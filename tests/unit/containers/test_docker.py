@@ -132,10 +132,12 @@ def test_a_key_of_another_type_is_refused() -> None:
 
 
 def test_a_default_runtime_that_is_not_there_is_refused() -> None:
-    with pytest.raises(RoceError, match=r"default_runtime: 'nvidia' is no runtime .*docker would not start"):
-        docker.settings_to_make({}, Options(default_runtime="nvidia"))
-    with pytest.raises(RoceError, match=r"/f: default-runtime: 'kata' is no runtime"):
-        docker.settings_to_make({"default-runtime": "kata"}, Options(), "/f")
+    wrong = {"default-runtime": "kata", "runtimes": {"nvidia": {}}}
+    with pytest.raises(RoceError, match=r"/f: default runtime 'kata' is not registered … one of nvidia, runc was"):
+        docker.refuse_unknown_runtime(wrong, {}, "/f")
+    docker.refuse_unknown_runtime(wrong, {"add-runtime": ["kata=/usr/bin/kata"]}, "/f")
+    docker.refuse_unknown_runtime({"default-runtime": "io.containerd.kata.v2"}, {}, "/f")
+    docker.refuse_unknown_runtime({}, {}, "/f")
 
 
 @pytest.mark.parametrize(("text", "size"), [("8G", 8 << 30), ("512m", 512 << 20), ("1gb", 1 << 30), ("64", 64)])
