@@ -139,6 +139,15 @@ def test_a_driver_without_the_feature_is_skipped_and_a_listing_without_values_is
         Rings().read(host, PORT)  # type: ignore[arg-type]
 
 
+def test_a_register_that_a_port_does_not_have_is_skipped_in_a_policy_and_an_error_by_name() -> None:
+    node = SimNode({"ens1np0": SimPort("mlx5_0", host_dcbx=True)})
+    wanted = policy_state(parse_policy({"nic": {"max_read_request": 4096}}))
+    result = converge(node, ["ens1np0"], SETTINGS, wanted, Options()).as_dict()
+    assert result["failed_ports"] == {} and set(result["skipped"]["ens1np0"]) == {"pcie"}
+    assert {f["verdict"] for f in result["findings"] if f["check"] == "pcie"} == {"skipped"}
+    assert "is no PCI function" in run(node, {"max_read_request": 4096}, strict=True).message()
+
+
 # -- PCIe ----------------------------------------------------------------------------------------
 
 
