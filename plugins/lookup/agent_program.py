@@ -4,15 +4,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import tempfile
-import typing as t
-from pathlib import Path
-
-from ansible import constants
-from ansible.plugins.lookup import LookupBase
-from ansible_collections.lossless.roce.plugins.plugin_utils.program import build
-
 DOCUMENTATION = r"""
 name: agent_program
 short_description: Build the program that applies the saved policy on a node
@@ -22,7 +13,6 @@ description:
     Returns its path.
   - The file is in Ansible's temporary folder on the control node and goes with the run.
     The same version of the collection always gives the same bytes.
-positional: []
 options:
   python:
     description: Path of Python 3.9 or newer on the node.
@@ -50,6 +40,15 @@ _raw:
   type: list
   elements: path
 """
+
+import hashlib
+import tempfile
+import typing as t
+from pathlib import Path
+
+from ansible import constants
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.lossless.roce.plugins.plugin_utils.program import build
 
 _SOURCES = Path(__file__).resolve().parents[1] / "module_utils"
 

@@ -32,8 +32,13 @@ def main(argv: list[str] | None = None, host: Host | None = None) -> int:
     try:
         return int(args.command(host or Host(), args))
     except RoceError as exc:
-        print(f"lossless-roce: {exc}", file=sys.stderr)
+        _say(f"lossless-roce: {exc}", sys.stderr)
         return CANNOT_TELL
+
+
+def _say(text: str, stream: t.TextIO | None = None) -> None:
+    """A line for whoever started the program; in a unit, for its journal."""
+    (stream or sys.stdout).write(f"{text}\n")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -63,17 +68,17 @@ def apply(host: Host, args: argparse.Namespace) -> int:
     if netdev:
         demands = _only(netdev, find_ports(host), demands)
         if not demands:
-            print(f"{netdev}: not among the declared ports; nothing to do")
+            _say(f"{netdev}: not among the declared ports; nothing to do")
             return RIGHT
     # A job's port is left alone and named: at boot there is none, and a driver reload ended it.
     options = Options(allow_management=saved.allow_management, lock_wait=args.wait)
     result = converge_all(host, demands, SETTINGS, options)
     for line in result.lines():
-        print(line)
+        _say(line)
     if result.message():
-        print(f"lossless-roce: {result.message()}", file=sys.stderr)
+        _say(f"lossless-roce: {result.message()}", sys.stderr)
         return WRONG
-    print(f"as declared: {', '.join(run.port.netdev for run in result.runs)}")
+    _say(f"as declared: {', '.join(run.port.netdev for run in result.runs)}")
     return RIGHT
 
 
@@ -120,10 +125,10 @@ def check(host: Host, args: argparse.Namespace) -> int:
     result = converge_all(host, saved.demands(), SETTINGS, options)
     findings = list(result.findings())
     if args.json:
-        print(json.dumps([finding.as_dict() for finding in findings], indent=2))
+        _say(json.dumps([finding.as_dict() for finding in findings], indent=2))
     else:
         for line in _report(findings):
-            print(line)
+            _say(line)
     return WRONG if any(finding.verdict not in (PASS, SKIPPED) for finding in findings) else RIGHT
 
 

@@ -177,8 +177,9 @@ class Disk:
             if self.before is not None:
                 yield _unmanaged()
             return
-        cause, remedy = self._wrong()
-        observed, expected = _differing(_data(self._text()), self.declared.as_dict())
+        declared = self.declared.as_dict()
+        cause, remedy = self._wrong(declared)
+        observed, expected = _differing(_data(self._text()), declared)
         yield Finding(
             check="on_disk",
             verdict=FAIL if cause else PASS,
@@ -189,15 +190,14 @@ class Disk:
             remedy=remedy,
         )
 
-    def _wrong(self) -> tuple[str, str]:
+    def _wrong(self, declared: dict[str, t.Any]) -> tuple[str, str]:
         """Cause and remedy; empty when the declared policy will come back after the next boot."""
-        assert self.declared is not None
         text, anew = self._text(), "run playbook lossless.roce.drift with enforce=true"
         if self.failure:
             return self.failure, f"put right what failed, then {anew}"
         if text is None:
             return "no policy is saved: what the ports run is lost at the next boot", anew
-        if _data(text) != self.declared.as_dict():
+        if _data(text) != declared:
             return _other_policy(text), anew
         if not self.boots:
             return "the policy is saved, and nothing applies it at boot: no enabled boot unit, or no program", _NO_AGENT
