@@ -163,8 +163,8 @@ def test_a_setting_that_a_port_does_not_have_is_skipped_and_stops_nothing(monkey
     assert "virtual function" in seen["ens1np0", "ets"]["cause"]
     assert seen["ens2np0", "ets"]["verdict"] == "pass"
     assert node.ports["ens1np0"].pfc == {3} and node.ports["ens1np0"].tos == 106, "the other settings go on"
-    assert result.as_dict()["skipped"]["ens1np0"]["ets"] == "ens1np0: a virtual function has no ETS of its own"
-    assert "ets" not in result.as_dict()["skipped"]["ens2np0"]
+    assert result.as_dict()["not_applicable"]["ens1np0"]["ets"] == "ens1np0: a virtual function has no ETS of its own"
+    assert "ets" not in result.as_dict()["not_applicable"]["ens2np0"]
 
 
 def test_a_setting_that_a_port_does_not_have_is_refused_where_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,7 @@ def test_a_bonded_port_with_its_own_rdma_device_leaves_the_mtu_to_the_bond() -> 
     bond(node, "ens1np0", "ens2np0")
     result = run(node, ["ens1np0"]).as_dict()
     assert result["failed_ports"] == {}
-    assert "is in the bond bond0" in result["skipped"]["ens1np0"]["mtu"]
+    assert "is in the bond bond0" in result["not_applicable"]["ens1np0"]["mtu"]
     assert node.ports["ens1np0"].mtu == 1500 and node.ports["ens1np0"].pfc == {3}
 
 
@@ -86,8 +86,8 @@ def test_g15_a_virtual_function_is_skipped_and_its_owner_named() -> None:
     node.files[f"{NET}/ens1v0/device/physfn/net/ens1np0/mtu"] = "9000\n"
     result = run(node, ["ens1np0", "ens1v0"]).as_dict()
     assert result["failed_ports"] == {}
-    assert set(result["skipped"]["ens1v0"]) == {"dcbx", "trust", "ets", "pfc", "pause", *ABSENT}
-    assert "belongs to the physical function (ens1np0)" in result["skipped"]["ens1v0"]["pfc"]
+    assert set(result["not_applicable"]["ens1v0"]) == {"dcbx", "trust", "ets", "pfc", "pause", *ABSENT}
+    assert "belongs to the physical function (ens1np0)" in result["not_applicable"]["ens1v0"]["pfc"]
     verdicts = {f["check"]: f["verdict"] for f in result["findings"] if f["port"] == "ens1v0"}
     assert verdicts["pfc"] == "skipped" and verdicts["mtu"] == "pass"
     assert node.ports["ens1v0"].pfc == set() and node.ports["ens1v0"].mtu == 9000
@@ -104,7 +104,7 @@ def test_a_virtual_function_refuses_what_it_is_asked_for_by_name() -> None:
 def test_a_subfunction_and_a_stack() -> None:
     node = node_with("ens1s0")
     node.links[f"{NET}/ens1s0/device"] = "/sys/devices/pci0000:16/0000:17:00.0/mlx5_core.sf.4"
-    assert "subfunction has none of its own" in run(node, ["ens1s0"]).as_dict()["skipped"]["ens1s0"]["pfc"]
+    assert "subfunction has none of its own" in run(node, ["ens1s0"]).as_dict()["not_applicable"]["ens1s0"]["pfc"]
     stacked = SimNode({"br0": SimPort("rxe0")})
     del stacked.links[f"{NET}/br0/device"]
     stacked.links[f"{NET}/br0/lower_eth0"] = f"{NET}/eth0"

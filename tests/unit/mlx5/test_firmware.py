@@ -291,9 +291,9 @@ def test_names_and_values_that_cannot_be_meant(raw: dict[str, t.Any]) -> None:
 # -- diagnosis -------------------------------------------------------------------------------------
 
 
-def diagnose(node: Node, host_owns: bool | None = True, **options: t.Any) -> dict[tuple[str, str], str]:
+def diagnose(node: Node, owner: str | None = "host", **options: t.Any) -> dict[tuple[str, str], str]:
     """(check, port) -> verdict."""
-    ports = [{"netdev": netdev, "settings": {"dcbx": {"host": host_owns}}} for netdev in NAMES.values()]
+    ports = [{"netdev": netdev, "settings": {"dcbx": {"owner": owner}}} for netdev in NAMES.values()]
     found = check.diagnose(node, Context((), None, {"ports": ports}, options))
     for finding in found:
         assert finding.verdict != "fail" or (finding.cause and finding.remedy)
@@ -310,14 +310,14 @@ def test_diagnosis_of_pending_and_of_devices_that_refuse() -> None:
     assert diagnose(node)["firmware_reset", "ens1np0"] == "unknown"
 
 
-@pytest.mark.parametrize(("host_owns", "verdict"), [(True, "pass"), (False, "fail"), (None, "unknown")])
-def test_diagnosis_of_the_firmwares_own_dcbx(host_owns: bool | None, verdict: str) -> None:
+@pytest.mark.parametrize(("owner", "verdict"), [("host", "pass"), ("firmware", "fail"), (None, "unknown")])
+def test_diagnosis_of_the_firmwares_own_dcbx(owner: str | None, verdict: str) -> None:
     node = Node()
     for card in node.cards.values():
         card.current["LLDP_NB_DCBX_P1"] = card.next["LLDP_NB_DCBX_P1"] = "True(1)"
-    assert diagnose(node, host_owns)["firmware_dcbx", "ens1np0"] == verdict
+    assert diagnose(node, owner)["firmware_dcbx", "ens1np0"] == verdict
     node.cards[B].current["LLDP_NB_DCBX_P1"] = "OFF"
-    assert diagnose(node, host_owns)["firmware_dcbx", "ens2np0"] == "pass"
+    assert diagnose(node, owner)["firmware_dcbx", "ens2np0"] == "pass"
 
 
 def test_diagnosis_without_tool_and_with_a_minimum() -> None:
