@@ -88,7 +88,7 @@ EXAMPLES = r"""
     ports: "{{ roce_ports }}"
     policy: "{{ roce_policy }}"
     nccl_env: {NCCL_IB_HCA: "=mlx5_0,mlx5_1"}
-    review: [/home/user/job.sh]
+    review: [/srv/jobs/job.sh]
   register: diagnosis
 """
 

@@ -181,7 +181,8 @@ def _finding(
 def _rule_text(host: Host, ruleset: Ruleset, decision: Decision) -> dict[str, str]:
     """The chain, and the rule as its tool writes it."""
     reason = decision.reason
-    assert reason is not None  # only an open decision has none
+    if reason is None:  # an open decision
+        return {}
     if reason.rule is None:
         return {"chain": reason.chain, "rule": f"policy {ruleset.chains[reason.chain].policy}"}
     text = reason.rule.text

@@ -246,7 +246,7 @@ def _place(cause: Cause) -> str:
 
 
 def _way(cause: Cause) -> str:
-    return {(SENDS,): "that it sends ", (RECEIVES,): "that it receives "}.get(cause.ways, "")
+    return f"that it {cause.ways[0]} " if len(cause.ways) == 1 else ""
 
 
 def _confidence(cause: Cause) -> str:
