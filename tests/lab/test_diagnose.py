@@ -18,9 +18,10 @@ echo 1 > /sys/class/net/ens1np0/queues/tx-0/pfc_enable
 echo 106> /sys/class/infiniband/mlx5_0/tc/1/traffic_class
 nethogs ens1np0
 """
+COUNTERS = "/sys/kernel/debug/mlx5sim/0000:17:00.0/counters"
 COUNT = (
     "for value in 1 2 3 4 5 6 7 8 9 10 11 12; do"
-    " echo rx_discards_phy=$value out_of_sequence=$value > /sys/kernel/debug/mlx5sim/0000:17:00.0/counters; sleep 1; done"
+    f" echo rx_discards_phy=$value out_of_sequence=$value > {COUNTERS}; sleep 1; done"
 )
 DROP = (
     "nft add table inet fault && nft add chain inet fault in '{ type filter hook input priority 0; }'"
