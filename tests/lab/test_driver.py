@@ -11,6 +11,7 @@ import pytest
 from conftest import Ansible
 from roce_lab import Node
 
+DEFAULTS = {"gpu_direct": "auto"}  # no option at all is no JSON for ansible
 LOAD_FILE, OPTIONS_FILE = "/etc/modules-load.d/lossless-roce.conf", "/etc/modprobe.d/lossless-roce.conf"
 
 
@@ -29,7 +30,7 @@ def verdicts(result: dict[str, t.Any]) -> dict[str, str]:
 
 def test_modules_are_loaded_and_kept(ansible: Ansible, node: Node) -> None:
     node.check(f"rm -f {LOAD_FILE}; modprobe -r rdma_ucm; modprobe -r mlx5_ib mlx5_core")
-    results = [ansible.module("node2", "mlx5_driver", {}, check=check) for check in (True, False, False, True)]
+    results = [ansible.module("node2", "mlx5_driver", DEFAULTS, check=check) for check in (True, False, False, True)]
     planned, done, again, _last = results
     assert [result["changed"] for result in results] == [True, True, False, False]
     assert planned["commands"] == done["commands"] and planned["diff"] == done["diff"]
@@ -48,7 +49,7 @@ def test_what_the_kernel_does_not_have_is_named(ansible: Ansible, node: Node) ->
     result = ansible.module("node2", "mlx5_driver", {"options": {"ib_core": {"netmode": 1}}})
     assert result["failed"] and "netns_mode" in result["msg"]
     assert node.ssh(f"test -e {OPTIONS_FILE}").rc != 0, "refused before anything was written"
-    assert not ansible.module("node2", "mlx5_driver", {}).get("failed")
+    assert not ansible.module("node2", "mlx5_driver", DEFAULTS).get("failed")
 
 
 def test_namespaces_now_or_at_the_next_boot(ansible: Ansible, node: Node) -> None:
