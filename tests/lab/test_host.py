@@ -129,7 +129,9 @@ def test_4791_dropped_counts_on_soft_roce(ansible: Ansible, node2: Node) -> None
 @pytest.mark.parametrize("tool", ["firewalld", "ufw"])
 def test_firewalls_are_opened_by_their_own_tool(ansible: Ansible, node2: Node, tool: str) -> None:
     start = "systemctl start firewalld" if tool == "firewalld" else "ufw allow 22/tcp && ufw --force enable"
-    node2.check(f"DEBIAN_FRONTEND=noninteractive apt-get -qq install {tool} >&2 && {start}", timeout=240)
+    node2.check(
+        f"DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends {tool} >&2 && {start}", timeout=240
+    )
     try:
         finding = check(ansible, "firewall", tcp_ports=[PERFTEST])
         assert finding["verdict"] == "fail" and finding["observed"]["managed_by"] == tool, finding
