@@ -132,7 +132,6 @@ def ofed(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[tuple[Ansible, 
         name = os.environ.get("LAB_NAME_OFED", "ofed")  # as LAB_NAME, for a lab of this flavour
         with Lab(name, Shape(nodes=1, rails=2, flavour="ofed"), owner_pid=os.getpid()) as lab_:
             lab_.up()
-            lab_.node(1).check("modprobe mlx5sim_ib")
             yield Ansible(lab_, tmp_path_factory.mktemp("ofed")), lab_.node(1)
     except LabError as exc:
         pytest.fail(f"the lab cannot run here: {exc}", pytrace=False)
