@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ..findings import FAIL, PASS, Finding
+from ..policy import RDMA_HEADERS, rdma_mtu
 
 if t.TYPE_CHECKING:
     from ..host import Host
@@ -49,7 +50,7 @@ def check_rdma_mtu(netdev: str, mtu: int | None, wanted: int | None) -> Finding 
     """The RDMA MTU that the netdev's MTU leaves room for, against the policy's; None without both."""
     if mtu is None or wanted is None:
         return None
-    fits = max((size for size in (256, 512, 1024, 2048, 4096) if size + 96 <= mtu), default=0)
+    fits = rdma_mtu(mtu)
     return Finding(
         check="rdma_mtu",
         verdict=PASS if fits >= wanted else FAIL,
@@ -61,7 +62,7 @@ def check_rdma_mtu(netdev: str, mtu: int | None, wanted: int | None) -> Finding 
         else f"MTU {mtu} leaves room for an RDMA MTU of {fits} only, and {wanted} is declared",
         remedy=""
         if fits >= wanted
-        else f"MTU {wanted + 96} or more on the port (the policy's mtu), 9216 on the switch",
+        else f"MTU {wanted + RDMA_HEADERS} or more on the port (the policy's mtu), 9216 on the switch",
         port=netdev,
     )
 

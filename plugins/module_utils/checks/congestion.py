@@ -7,10 +7,12 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ..errors import RoceError
+from ..errors import ParseError, RoceError
 from ..findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
+from ..parsers.mstconfig import parse_query
 from ..settings.cc_files import ofed_path
 from ..settings.traffic_class import TrafficClass
+from .nccl_env import parse_conf
 
 if t.TYPE_CHECKING:
     from ..host import Host
@@ -55,14 +57,12 @@ def firmware_values(host: Host, pci: str) -> tuple[dict[str, str], str]:
 
 
 def current_values(text: str) -> dict[str, str]:
-    """Name -> value in use, from the middle one of the three columns of ``mstconfig -e query``."""
-    values = {}
-    for line in text.splitlines():
-        words = line.replace("*", " ").split()
-        words = words[1:] if words[:1] == ["RO"] else words
-        if len(words) == 4 and re.fullmatch(r"[A-Z][A-Z0-9_]*", words[0]):
-            values[words[0]] = words[2]
-    return values
+    """Name -> value in use, of the one card that was asked."""
+    try:
+        devices = parse_query(text).devices
+    except ParseError:
+        return {}
+    return {name: p.current for device in devices[:1] for name, p in device.parameters.items() if p.current}
 
 
 def _map_and_pfc(context: Context, port: Port) -> tuple[dict[int, int], list[int] | None]:
@@ -192,6 +192,5 @@ def judge_gpu_made(netdev: str, tclass: int, variables: t.Mapping[str, str], who
 
 
 def nccl_conf(text: str) -> dict[str, str]:
-    """Variables of NCCL's file of settings, which knows neither blanks nor quotes nor comments behind a value."""
-    pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
-    return {words[0]: words[1] for words in pairs}
+    """Variables of NCCL's file of settings, as NCCL reads it."""
+    return {setting.name: setting.value for setting in parse_conf(text, _NCCL_CONF)[0]}
