@@ -49,7 +49,7 @@ class AcsRun:
     unit: tuple[str, str] = ("", "")  # text before and after; empty without a unit
     writes: dict[str, Run] = field(default_factory=dict)  # by bridge
     unit_operations: list[Operation] = field(default_factory=list)
-    skipped: dict[str, str] = field(default_factory=dict)  # bridge -> why it has nothing to switch off
+    without_acs: dict[str, str] = field(default_factory=dict)  # bridge -> why it has nothing to switch off
     failed: dict[str, str] = field(default_factory=dict)  # bridge -> error
     notes: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -61,7 +61,7 @@ class AcsRun:
             "diff": {"before": self._shown(self.before, self.unit[0]), "after": self._shown(self.after, self.unit[1])},
             "commands": [operation.shown() for operation in (*self.writes.values(), *self.unit_operations)],
             "bridges": {bridge: list(on) for bridge, on in self.after.items()},
-            "skipped": self.skipped,
+            "without_acs": self.without_acs,
             "failed_bridges": self.failed,
             "findings": [finding.as_dict() for finding in self.findings],
         }
@@ -130,7 +130,7 @@ def _plan_bridges(host: Host, wanted: Wanted, run: AcsRun) -> list[Function]:
         if function.problem():
             raise HostError(f"{function.address}: {function.problem()}; nothing was changed")
         if function.on is None:
-            run.skipped[function.address] = "it has no ACS"
+            run.without_acs[function.address] = "it has no ACS"
             continue
         run.before[function.address] = function.on
         run.after[function.address] = ()

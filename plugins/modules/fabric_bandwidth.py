@@ -202,7 +202,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-results:
+outcomes:
   description: Each test with its role, peer, command, Gb/s as measured, all rows, kind of failure and what was printed.
   returned: success
   type: list

@@ -69,7 +69,7 @@ bridges:
   returned: always
   type: dict
   sample: {"0000:17:00.0": []}
-skipped:
+without_acs:
   description: Bridges without ACS.
   returned: always
   type: dict

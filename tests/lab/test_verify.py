@@ -160,7 +160,7 @@ def test_all_sizes_as_people_run_it(ansible: Ansible, lab: Lab, node1: Node) -> 
         "fabric_bandwidth",
         {"name": "node1", "tests": [{**test, **_end(lab, "client", 1, 2)}], **common},
         check=True,
-    )["results"][0]["command"]
+    )["outcomes"][0]["command"]
     assert command[:5] == ["ib_write_bw", "-d", "mlx5_0", "-i", "1"]
     assert "-a" in command and command[command.index("-q") + 1] == "10" and "--report_gbits" in command
 

@@ -188,6 +188,17 @@ def test_action_group() -> None:
     fail_on(problems)
 
 
+def test_no_result_has_a_key_that_ansible_reads_for_itself() -> None:
+    """A dict named `skipped` that is not empty makes Ansible take the whole task for skipped."""
+    reserved = {"skipped", "failed", "unreachable", "results", "rc", "exception", "deprecations", "warnings"}
+    found = []
+    for path in sources(PLUGINS / "modules"):
+        text = re.search(r'^RETURN = r"""(.*?)^"""', path.read_text(), re.DOTALL | re.MULTILINE)
+        assert text, f"{path} has no RETURN"
+        found += [f"{path.name}: {key}" for key in reserved & set(yaml.safe_load(text.group(1)) or {})]
+    fail_on(found)
+
+
 # --- layering ---------------------------------------------------------------------------------------------------
 
 PURE = ("settings", "parsers", "checks")  # state and text in, data out

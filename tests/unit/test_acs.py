@@ -148,7 +148,7 @@ def test_named_bridges() -> None:
     node = AcsNode(a=ON, b=ON)
     run = off(node, bridges=(B, NONE))
     assert node.registers == {A: ON, B: 0}
-    assert run.skipped == {NONE: "it has no ACS"}
+    assert run.without_acs == {NONE: "it has no ACS"}
     with pytest.raises(RoceError, match="'17:00' … the address of a PCI bridge"):
         off(node, bridges=("17:00",))
 

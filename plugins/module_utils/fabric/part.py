@@ -63,6 +63,6 @@ def run_part(
             "limit_s": options.barrier_limit + matrix.steps() * (options.time_limit + STEP_SLACK_S),
             "took_s": round(host.now() - started, 1),
         },
-        "results": [outcome.as_dict() for outcome in outcomes],
+        "outcomes": [outcome.as_dict() for outcome in outcomes],
         "findings": [finding.as_dict() for finding in judged if finding is not None],
     }
