@@ -52,19 +52,20 @@ def test_a_node_that_is_gone_is_a_finding_and_the_others_go_on(four: tuple[Lab, 
 
 def test_all_sizes_as_people_run_it(ansible: Ansible, node1: Node, node2: Node) -> None:
     """-a --report_gbits, with iterations that end in time here; ten queue pairs are too much for Soft-RoCE."""
-    common = {"all_sizes": True, "iterations": 20, "time_limit": 500, "link_gbps": 0.05}
+    hosts = [
+        {"name": node.name, "ports": [{"name": "ens1np0", "rail": 0, "address": node.address(0)}]}
+        for node in (node1, node2)
+    ]
+    common = {"hosts": hosts, "all_sizes": True, "iterations": 20, "time_limit": 500, "link_gbps": 0.05}
     results: dict[str, dict[str, t.Any]] = {}
 
-    def end(role: str, own: Node, other: Node) -> None:
-        test = {"rail": 0, "tcp_port": 19000, "netdev": "ens1np0", "role": role, "peer": other.name}
-        addresses = {"peer_address": other.address(0), "address": own.address(0)}
-        arguments = {"name": own.name, "tests": [{**test, **addresses}], **common}
-        results[role] = ansible.module(own.name, "fabric_bandwidth", arguments, timeout=1200)
+    def end(node: Node) -> None:
+        arguments = {"name": node.name, "run": "all-sizes", **common}
+        results[node.name] = ansible.module(node.name, "fabric_bandwidth", arguments, timeout=1200)
 
-    server = threading.Thread(target=end, args=("server", node1, node2))
-    server.start()
-    end("client", node2, node1)
-    server.join()
-    (finding,) = results["client"]["findings"]
-    assert finding["verdict"] == "pass", results
-    assert finding["observed"]["size"] >= 65536
+    other = threading.Thread(target=end, args=(node1,))
+    other.start()
+    end(node2)
+    other.join()
+    findings = [finding for result in results.values() for finding in result["findings"]]
+    assert [(f["verdict"], f["observed"]["size"] >= 65536) for f in findings] == [("pass", True)] * 2, results

@@ -152,23 +152,12 @@ def test_a_peer_that_is_not_there(ansible: Ansible, node1: Node) -> None:
 
 
 def test_all_sizes_as_people_run_it(ansible: Ansible, lab: Lab, node1: Node) -> None:
-    """-a -q 10 --report_gbits is among what can be asked for; iterations keep it short."""
-    test = {"rail": 0, "tcp_port": 19000, "netdev": "ens1np0"}
-    common = {"qps": 10, "all_sizes": True, "iterations": 5, "time_limit": 120, "link_gbps": 0.05}
-    command = ansible.module(
-        "node1",
-        "fabric_bandwidth",
-        {"name": "node1", "tests": [{**test, **_end(lab, "client", 1, 2)}], **common},
-        check=True,
-    )["outcomes"][0]["command"]
-    assert command[:5] == ["ib_write_bw", "-d", "mlx5_0", "-i", "1"]
-    assert "-a" in command and command[command.index("-q") + 1] == "10" and "--report_gbits" in command
-
-
-def _end(lab: Lab, role: str, own: int, other: int) -> dict[str, t.Any]:
-    return {
-        "role": role,
-        "peer": f"node{other}",
-        "peer_address": lab.node(other).address(0),
-        "address": lab.node(own).address(0),
-    }
+    """-a -q 10 --report_gbits is among what can be asked for."""
+    hosts = [
+        {"name": node.name, "ports": [{"name": "ens1np0", "rail": 0, "address": node.address(0)}]} for node in lab.nodes
+    ]
+    arguments = {"name": "node1", "hosts": hosts, "qps": 10, "all_sizes": True, "iterations": 5, "time_limit": 120}
+    for outcome in ansible.module("node1", "fabric_bandwidth", arguments, check=True)["outcomes"]:
+        words = " ".join(outcome["command"])
+        assert "ib_write_bw -d mlx5_0 -i 1" in words
+        assert " -a " in words and " -q 10 " in words and "--report_gbits" in words
