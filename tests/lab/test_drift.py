@@ -70,3 +70,16 @@ def test_a_running_lldpad_is_found_and_explained(ansible: Ansible, node1: Node, 
         assert "overwrite" in text and "lldpad.socket" in text
     finally:
         node1.ssh("systemctl stop lldpad.socket lldpad; apt-get purge -y lldpad", timeout=300)
+
+
+def test_a_module_that_the_next_boot_would_not_load_is_named_and_kept_again(ansible: Ansible, node1: Node) -> None:
+    load_file = "/etc/modules-load.d/lossless-roce.conf"
+    before = node1.check(f"cat {load_file}")
+    node1.check(f"sed -i /rdma_ucm/d {load_file}")
+    assert ansible.playbook("drift").rc != 0
+    failed = [f for f in ansible.findings("drift") if f["verdict"] == "fail"]
+    assert [(f["host"], f["check"]) for f in failed] == [("node1", "kernel_modules")]
+    assert "rdma_ucm" in str(failed[0])
+    assert node1.check(f"cat {load_file}") != before, "a report must not repair"
+    assert ansible.playbook("drift", enforce=True).rc == 0
+    assert node1.check(f"cat {load_file}") == before
