@@ -55,7 +55,8 @@ def test_all_of_it_by_four_calls(ansible: Ansible, port: Node) -> None:
         for key in ("diff", "commands", "ports"):
             assert predicted[key] == done[key], key
         assert again["commands"] == []
-        assert [finding["verdict"] for finding in again["findings"]] == ["pass"] * 6
+        judged = [finding for finding in again["findings"] if finding["check"] != "on_disk"]
+        assert [finding["verdict"] for finding in judged] == ["pass"] * 6
         assert "RX: 4096" in text(port, "-g") and "TX: 2048" in text(port, "-g")
         assert text(port, "-l").endswith("Combined: 12")
         assert "Adaptive RX: off" in text(port, "-c") and "rx-usecs: 3 rx-frames: 16" in text(port, "-c")
@@ -71,23 +72,11 @@ def test_what_the_device_cannot_do_is_refused_before_anything_is_applied(ansible
     before = text(port, "-g") + text(port, "-l") + text(port, "-k")
     for wrong, said in (
         ({"rings": {"rx": 16384}}, "rings: rx is 16384 … at most 8192 was expected"),
-        ({"features": {"rx-fcs": True}}, "rx-fcs is fixed off by the driver"),
+        ({"features": {"rx-vlan-filter": True}}, "rx-vlan-filter is fixed off by the driver"),
     ):
         result = ansible.module("node1", "nic_tuning", {"ports": PORTS, "rings": {"tx": 4096}, **wrong})
         assert result["failed"] and said in result["msg"], result["msg"]
     assert text(port, "-g") + text(port, "-l") + text(port, "-k") == before
-
-
-def test_the_read_request_is_refused_where_there_is_no_such_register(ansible: Ansible, port: Node) -> None:
-    """By name as an error; in a policy as skipped."""
-    register = port.ssh("setpci -s $(basename $(realpath /sys/class/net/ens1np0/device)) CAP_EXP+8.w").out.strip()
-    if register:
-        pytest.skip("the simulated ports have a PCI Express capability")
-    result = ansible.module("node1", "nic_tuning", {"ports": [PORT], "max_read_request": 4096})
-    assert result["failed"] and "PCI" in result["msg"]
-    policy = {"link_gbps": 0.05, "nic": {"max_read_request": 4096}}
-    result = ansible.module("node1", "roce_node", {"ports": [PORT], "policy": policy}, check=True)
-    assert not result.get("failed") and set(result["skipped"][PORT]) == {"pcie"}
 
 
 def test_channels_while_mqprio_holds_them(ansible: Ansible, port: Node) -> None:
@@ -134,7 +123,8 @@ def test_a_vlan_is_refused_by_name_and_a_bond_is_set_port_by_port(ansible: Ansib
         assert {name: sorted(state) for name, state in done["ports"].items()}["bond0"] == ["cma", "mtu"]
         assert stock.lossless_prios(port, PORTS[1]) == [3]
         assert [stock.mtu(port, name) for name in ("bond0", *PORTS)] == [9000] * 3
-        assert {finding["verdict"] for finding in done["findings"] if finding["check"] != "lldpad"} == {"pass"}
+        not_of_the_bond = ("lldpad", "on_disk", "ecn", "traffic_class")
+        assert {f["verdict"] for f in done["findings"] if f["check"] not in not_of_the_bond} == {"pass"}
     finally:
         port.ssh("rdma link del mlx5_bond_0; ip link del bond0")
         port.check("systemctl restart lab-hardware")  # the two RDMA devices, as the node had them
