@@ -238,6 +238,8 @@ runs:
   elements: dict
 """
 
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.lossless.roce.plugins.module_utils.errors import RoceError
 from ansible_collections.lossless.roce.plugins.module_utils.host import Host
@@ -284,7 +286,7 @@ JOB_SPEC = {
 }
 
 
-def job(params: dict) -> Job:
+def job(params: dict[str, t.Any]) -> Job:
     """The job that the options ask for."""
     return Job(
         **{key: params[key] for key in JOB_SPEC},
@@ -320,9 +322,7 @@ def main() -> None:
     )
     params = module.params
     try:
-        part = run_smoke(
-            Host(), job(params), refuse_busy=params["when_busy"] == "refuse", dry_run=module.check_mode
-        )
+        part = run_smoke(Host(), job(params), refuse_busy=params["when_busy"] == "refuse", dry_run=module.check_mode)
     except RoceError as exc:
         module.fail_json(msg=str(exc))
     module.exit_json(changed=False, **part)

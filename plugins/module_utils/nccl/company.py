@@ -23,6 +23,7 @@ _POLL_S = 0.2
 _SILENCE_S = 10.0
 # How long a host stays to tell how it ended, or waits to hear whose fault it was.
 _LINGER_S = 6.0
+_SEEN_S = 1.0
 
 Ask = t.Callable[[str, int], t.Union[Status, None]]
 
@@ -43,9 +44,7 @@ def ask_member(address: str, port: int) -> Status | None:
 class Company:
     """This host's view of the others. The order of ``members`` is that of the ranks."""
 
-    def __init__(
-        self, host: Host, members: t.Sequence[Member], name: str, run: str, *, ask_: Ask = ask_member
-    ) -> None:
+    def __init__(self, host: Host, members: t.Sequence[Member], name: str, run: str, *, ask_: Ask = ask_member) -> None:
         self._host, self._ask, self._run = host, ask_, run
         self._members = list(members)
         self.index = [member.name for member in members].index(name)
@@ -132,14 +131,28 @@ class Company:
             self._host.sleep(_POLL_S)
         return ""
 
+    def stay_away(self, limit: float) -> None:
+        """Tell for at most ``limit`` seconds that this host will not take part, until the others know."""
+        self._fail(self.status.name)
+        told: set[str] = set()
+        deadline = self._host.now() + limit
+        while self._host.now() < deadline:
+            looks = [(member.name, self._look(member)) for member in self._watched()]
+            told |= {name for name, status in looks if status is not None and status.step in (FAILED, FOLLOWED)}
+            if len(told) == len(looks):
+                break
+            self._host.sleep(_POLL_S)
+
     def leave(self, culprit: str = "") -> None:
         """Tell how it ended (``culprit``: by whose fault) until the others know, for a bounded time."""
         if culprit:
             self._fail(culprit)
         else:
             self.status.step = ENDED
-        deadline = self._host.now() + _LINGER_S
-        while self._host.now() < deadline and not self._known():
+        now = self._host.now()
+        # After a failure it must be seen that we know: whoever failed waits for that.
+        seen_at, deadline = now + (_SEEN_S if culprit else 0), now + _LINGER_S
+        while self._host.now() < seen_at or (self._host.now() < deadline and not self._known()):
             self._host.sleep(_POLL_S)
 
     def _known(self) -> bool:
@@ -150,5 +163,3 @@ class Company:
     def _fail(self, culprit: str) -> None:
         self.status.name = culprit
         self.status.step = FAILED
-
-

@@ -92,9 +92,7 @@ def _gid(ports: t.Sequence[PortFacts], version: tuple[int, int] | None) -> dict[
 
 def address_range(ports: t.Sequence[PortFacts]) -> str:
     """The smallest network that holds all ports' networks; empty when it would be too wide to choose anything."""
-    networks = [
-        ipaddress.ip_network(f"{port.address}/{port.prefix}", strict=False) for port in ports if port.address
-    ]
+    networks = [ipaddress.ip_network(f"{port.address}/{port.prefix}", strict=False) for port in ports if port.address]
     if not networks or len({network.version for network in networks}) > 1:
         return ""
     wide = networks[0]

@@ -9,10 +9,13 @@ import typing as t
 from dataclasses import dataclass
 
 _ROOT_CAUSE = re.compile(
-    r"Root Cause.{0,400}?rank\s+: (?P<rank>[0-9]{1,6}) \(local_rank: [0-9]{1,4}\)\s+exitcode\s+: (?P<code>-?[0-9]{1,4})",
+    r"Root Cause.{0,400}?rank\s+: (?P<rank>[0-9]{1,6}) \(local_rank: [0-9]{1,4}\)\s+exitcode\s+: "
+    r"(?P<code>-?[0-9]{1,4})",
     re.DOTALL,
 )
-_EXCEPTION = re.compile(r"^(?:\[rank[0-9]{1,6}\]: ?)?((?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b: [^\n]{1,300})", re.MULTILINE)
+_EXCEPTION = re.compile(
+    r"^(?:\[rank[0-9]{1,6}\]: ?)?((?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b: [^\n]{1,300})", re.MULTILINE
+)
 _JOINED = re.compile(r"waiting for clients\. ([0-9]{1,6})/([0-9]{1,6}) clients joined")
 _UNREACHED = re.compile(r"trying to connect to \(([^,)]{1,64}), ([0-9]{1,5})\)")
 
@@ -55,8 +58,8 @@ _KNOWN: tuple[tuple[str, Build], ...] = (
         lambda m: Failure("no_image", m.group(0), "role pytorch_image brings the image to every node"),
     ),
     (
-        r"(?:Cannot connect to the Docker daemon|Error response from daemon:|Error: )[^\n]{0,240}",
-        lambda m: Failure("engine", f"the container was not started: {m.group(0)}", "see the engine's message"),
+        r"(?:Cannot connect to the Docker daemon|Error response from daemon:|(?:^|\n)Error: )[^\n]{0,240}",
+        lambda m: Failure("engine", f"the container was not started: {m.group(0).strip()}", "see the engine's message"),
     ),
     (
         r'"kind": "no_gpu"',
@@ -75,7 +78,7 @@ _KNOWN: tuple[tuple[str, Build], ...] = (
         ),
     ),
     (
-        r"Unable to find (?:address|interface)[^\n]{0,80}|[Nn]o socket interface found|NCCL_SOCKET_IFNAME[^\n]{0,60}not found",
+        r"Unable to find (?:address|interface)[^\n]{0,80}|[Nn]o socket interface found",
         lambda m: Failure(
             "interface",
             f"the interface declared for the rendezvous cannot be used where the ranks run ({m.group(0)})",

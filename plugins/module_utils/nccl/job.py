@@ -108,7 +108,11 @@ class Job:
     def labels(self) -> list[str]:
         """The runs, in order."""
         compare = self.compare and self.backend == "nccl" and self.tool == TORCH and not self.one_host
-        return [MAIN, *([SOCKET] if compare else []), *([TRAINING] if self.training_steps and self.tool == TORCH else [])]
+        return [
+            MAIN,
+            *([SOCKET] if compare else []),
+            *([TRAINING] if self.training_steps and self.tool == TORCH else []),
+        ]
 
     def run_variables(self, label: str, derived: t.Mapping[str, str], gid_index: int | None) -> dict[str, str]:
         """The environment of a run."""

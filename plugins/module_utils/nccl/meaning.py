@@ -24,8 +24,10 @@ _STATUS = {
     10: ("remote access error: the peer's memory was not registered as this rank believes", "look at the peer's log"),
     12: (
         "transport retries exhausted: packets or their acknowledgements do not arrive",
-        "path between these two GIDs: PFC and drops on switches, MTU, routes between rails, UDP 4791 filtered in the"
-        " fabric, or the peer's process died (its log says so)",
+        (
+            "path between these two GIDs: PFC and drops on switches, MTU, routes between rails, UDP 4791 filtered in"
+            " the fabric, or the peer's process died (its log says so)"
+        ),
     ),
     13: ("receiver not ready for too long: the peer posts no receive buffers", "look at the peer: it hangs or died"),
 }
@@ -48,7 +50,10 @@ _MEANING = {
         "two ranks use the same GPU",
         "one rank a GPU; for a test of two ranks on one GPU give each its own NCCL_HOSTID",
     ),
-    "no_interface": ("NCCL found no IP interface", "correct NCCL_SOCKET_IFNAME: it must name an interface with an address"),
+    "no_interface": (
+        "NCCL found no IP interface",
+        "correct NCCL_SOCKET_IFNAME: it must name an interface with an address",
+    ),
     "verbs": ("a verbs call failed", "the text names the call; ibv_devinfo where the ranks run shows what is there"),
     "peer_gone": ("another rank ended or its connection broke", "look at the first rank that failed"),
     "cuda": ("CUDA failed", "nvidia-smi and dmesg of this node (Xid)"),
@@ -120,8 +125,10 @@ def _modify_qp(facts: dict[str, t.Any]) -> tuple[str, str]:
         index = f" ({facts['gid_index']})" if "gid_index" in facts else ""
         return (
             f"wrong GID index or type{index}{place}{_gids(facts)}",
-            "leave NCCL_IB_GID_INDEX out from NCCL 2.21 on (NCCL_IB_ADDR_RANGE narrows it down); below it is the"
-            " index of the RoCE v2 GID, which show_gids tells",
+            (
+                "leave NCCL_IB_GID_INDEX out from NCCL 2.21 on (NCCL_IB_ADDR_RANGE narrows it down); below it is the"
+                " index of the RoCE v2 GID, which show_gids tells"
+            ),
         )
     return (
         f"the queue pair could not be brought up{place}, errno {errno}{_gids(facts)}",

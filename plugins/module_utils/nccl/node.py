@@ -47,9 +47,7 @@ def look(host: Host, declared: DeclaredPorts) -> NodeFacts:
     ports, missing = select_ports(find_ports(host), [port["name"] for port in declared])
     if missing:
         raise PolicyError("; ".join(missing.values()))
-    facts = [
-        _facts(host, port, str(wanted.get("address") or ""), networks) for port, wanted in zip(ports, declared)
-    ]
+    facts = [_facts(host, port, str(wanted.get("address") or ""), networks) for port, wanted in zip(ports, declared)]
     return NodeFacts(ports, facts, networks)
 
 

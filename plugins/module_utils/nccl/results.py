@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """What the ranks of a run reported (roles/nccl_smoke/files), and the verdict on it. Pure.
 
-Sizes are bytes, times µs, bandwidths GB/s (10^9). busbw = algbw × factor, with n ranks: all_reduce 2(n-1)/n, all_gather,
-reduce_scatter and all_to_all (n-1)/n, as nccl-tests count (its doc/PERFORMANCE.md).
+Sizes are bytes, times µs, bandwidths GB/s (10^9). busbw = algbw × factor, with n ranks: all_reduce 2(n-1)/n,
+all_gather, reduce_scatter and all_to_all (n-1)/n, as nccl-tests count (its doc/PERFORMANCE.md).
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def judge_busbw(row: Row | None, minimum: float | None, *, of_one_host: bool) ->
     if row is None or minimum is None:
         return []
     observed = {"size": row["size"], "busbw": row["busbw"], "algbw": row["algbw"], "operation": row["operation"]}
-    place = {"check": "nccl_busbw", "observed": observed, "expected": {"min_busbw": minimum}}
+    place: dict[str, t.Any] = {"check": "nccl_busbw", "observed": observed, "expected": {"min_busbw": minimum}}
     if row["size"] < JUDGED_SIZE:
         cause = f"{row['size']} bytes measure latency, not the link: at least {JUDGED_SIZE} are needed"
         return [Finding(verdict=UNKNOWN, cause=cause, remedy="a larger nccl_smoke_end", **place)]
@@ -137,7 +137,8 @@ def judge_ratio(rdma: Results, tcp: Results, *, over_socket: bool) -> list[Findi
     """What RoCE buys: time of one step over sockets against that over RoCE, at the same size."""
     slow = tcp.largest()
     fast = next(
-        (row for row in rdma.rows if slow and (row["operation"], row["size"]) == (slow["operation"], slow["size"])), None
+        (row for row in rdma.rows if slow and (row["operation"], row["size"]) == (slow["operation"], slow["size"])),
+        None,
     )
     if slow is None or fast is None or not fast["time_us"]:
         return []
@@ -216,9 +217,7 @@ def _inside(check: str, observed: t.Any, expected: t.Any, cause: str, remedy: st
 # -- nccl-tests --------------------------------------------------------------------------------------
 
 
-def judge_table(
-    table: Table, *, ranks: int | None = None, min_busbw: float | None = None
-) -> list[Finding]:
+def judge_table(table: Table, *, ranks: int | None = None, min_busbw: float | None = None) -> list[Finding]:
     """Findings on an output of nccl-tests: whether it was one job, whether sums are right, and its bandwidth.
 
     ranks: how many there should be, where that is known

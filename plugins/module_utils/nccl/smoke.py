@@ -82,8 +82,11 @@ def run_smoke(host: Host, job: Job, *, refuse_busy: bool = True, dry_run: bool =
         return {"runs": [{"label": label, "command": argv} for label, argv in commands.items()], "findings": []}
     if refuse_busy:
         _refuse_busy(host, node)
-    runs, wrong = [], _wrong_interface(host, job, node)
-    if wrong is None:
+    runs: list[Ran] = []
+    wrong = _wrong_interface(host, job, node)
+    if wrong is not None:
+        _stay_away(host, job)
+    else:
         for label, argv in commands.items():
             runs.append(_run(host, job, node, label, argv))
             _keep_log(host, job, runs[-1])
@@ -131,6 +134,14 @@ def _wrong_interface(host: Host, job: Job, node: NodeFacts) -> Finding | None:
         cause = f"{master.address} of {master.name} is reached over {netdev}, and {job.interface} is declared"
         return _rendezvous(job, cause)
     return None
+
+
+def _stay_away(host: Host, job: Job) -> None:
+    """The others need not wait for this host."""
+    if not job.one_host:
+        company = Company(host, job.members, job.name, f"{job.run}-{MAIN}")
+        with company.present():
+            company.stay_away(job.barrier_limit)
 
 
 def _is_address(text: str) -> bool:
@@ -388,4 +399,3 @@ def _as_dict(job: Job, run: Ran) -> dict[str, t.Any]:
 
 def _spoke(log: NcclLog) -> bool:
     return bool(log.processes)
-

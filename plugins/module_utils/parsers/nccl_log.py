@@ -38,16 +38,12 @@ _RANK = re.compile(r"\brank ([0-9]{1,6}) nranks ([0-9]{1,6})\b")
 _NODES = re.compile(r"\bnNodes ([0-9]{1,6})\b")
 _VERSION = re.compile(r"NCCL version ([0-9]{1,3}(?:\.[0-9]{1,3}){1,3})(?![0-9])")
 _NETWORK = re.compile(r"Using network (\w[\w .()-]{0,60})")
-_PLUGIN = re.compile(
-    r"NET/Plugin ?: ((?:Loaded net plugin |Using |No plugin found|Could not find)[^\n]{0,80})"
-)
+_PLUGIN = re.compile(r"NET/Plugin ?: ((?:Loaded net plugin |Using |No plugin found|Could not find)[^\n]{0,80})")
 _COMPLETION = re.compile(
     r"Got completion from peer (\S{1,100}) with "
     r"(?:error ([0-9]{1,4})|status=(?:([0-9]{1,4})\b|[^()\s]{0,60}\(([0-9]{1,4})\)))"
 )
-_GIDS = re.compile(
-    r"local ?gids?(?::? )([0-9a-f:.]{2,64}),? remote ?gids?(?:: | )?([0-9a-f:.]{2,64})", re.IGNORECASE
-)
+_GIDS = re.compile(r"local ?gids?(?::? )([0-9a-f:.]{2,64}),? remote ?gids?(?:: | )?([0-9a-f:.]{2,64})", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

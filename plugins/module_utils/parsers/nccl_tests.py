@@ -135,4 +135,5 @@ def _row(line: str) -> TableRow | None:
 
 
 def _half(words: t.Sequence[str]) -> Half:
-    return Half(*(float(word) for word in words[:3]), None if words[3] == "N/A" else float(words[3]))
+    time_us, algbw, busbw = (float(word) for word in words[:3])
+    return Half(time_us, algbw, busbw, None if words[3] == "N/A" else float(words[3]))

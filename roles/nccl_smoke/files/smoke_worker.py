@@ -3,7 +3,7 @@
 """One rank of the smoke test: collectives over a sweep of sizes, with checked results. Started by torchrun.
 
 Prints lines that begin with MARK and go on with JSON: ``facts`` of each rank, and from rank 0 ``start``, ``ranks``, a
-``row`` for each operation and size, and ``end``. Needs PyTorch and the standard library; runs on a host and in any container.
+``row`` for each operation and size, and ``end``. Needs PyTorch and the standard library, on a host or in a container.
 """
 
 from __future__ import annotations
