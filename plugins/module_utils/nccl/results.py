@@ -82,7 +82,9 @@ def _is_number(value: t.Any) -> bool:
 # -- verdicts --------------------------------------------------------------------------------------
 
 
-def judge_results(results: Results, backend: str, members: t.Sequence[str], *, first: bool) -> Finding:
+def judge_results(
+    results: Results, backend: str, members: t.Sequence[str], *, first: bool, took_s: float = 0.0
+) -> Finding:
     """Whether the collectives ran on all hosts and gave the right results. The first host speaks for all."""
     if not first:
         cause = "" if backend == "nccl" else GLOO
@@ -96,6 +98,8 @@ def judge_results(results: Results, backend: str, members: t.Sequence[str], *, f
             "ranks": len(results.hosts),
             "hosts": len(set(results.hosts)),
             **{key: results.facts[0].get(key) for key in ("torch", "nccl", "device") if results.facts},
+            "took_s": took_s,
+            "start": results.start,
             "rows": results.rows,
         },
         expected={"hosts": len(members), "wrong": 0},

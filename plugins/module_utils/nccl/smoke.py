@@ -370,7 +370,7 @@ def _sums(job: Job, run: Ran, results: Results) -> list[Finding]:
     names = [member.name for member in job.members]
     if job.tool == NCCL_TESTS:
         return judge_table(parse_table(run.text), ranks=int(job.ranks) * len(names), min_busbw=job.min_busbw)
-    judged = [judge_results(results, job.backend, names, first=job.index == 0)]
+    judged = [judge_results(results, job.backend, names, first=job.index == 0, took_s=run.took_s)]
     return [*judged, *judge_busbw(results.largest(), job.min_busbw, of_one_host=job.one_host)]
 
 
