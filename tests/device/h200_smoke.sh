@@ -17,7 +17,8 @@ failed=0
 mkdir -p "$WORK/collections/ansible_collections/lossless" "$WORK/bin"
 ln -s "$PWD" "$WORK/collections/ansible_collections/lossless/roce"
 export ANSIBLE_COLLECTIONS_PATH="$WORK/collections" ANSIBLE_NOCOLOR=1 ANSIBLE_LOCALHOST_WARNING=0
-export ANSIBLE_CONFIG=/dev/null ANSIBLE_HOME="$WORK/ansible" LC_ALL=C.UTF-8
+: >"$WORK/ansible.cfg"
+export ANSIBLE_CONFIG="$WORK/ansible.cfg" ANSIBLE_HOME="$WORK/ansible" LC_ALL=C.UTF-8
 
 if ! command -v ip >/dev/null; then
     # An image without iproute2: this stand-in knows the loopback, over which both hosts talk here.
@@ -55,6 +56,13 @@ all:
       hosts: {host-a: , host-b: }
 INVENTORY
 
+# Each line with the time at which it came.
+stamped() {
+    "$PYTHON" -uc 'import sys, time
+for line in sys.stdin:
+    print(f"{time.time():.2f} {line}", end="")'
+}
+
 # run NAME WANTED_STATUS PATTERN WORDS...: the playbook; its report must have a cause that holds the pattern.
 run() {
     local name=$1 status=$2 pattern=$3
@@ -63,8 +71,8 @@ run() {
     mkdir -p "$WORK/log-$name"
     local start=$SECONDS
     timeout 240 "$PYTHON" -m ansible playbook -i "$WORK/hosts.yml" playbooks/nccl.yml "$@" \
-        -e roce_report_path="$WORK/report-$name" -e nccl_smoke_log_folder="$WORK/log-$name" >"$WORK/$name.txt" 2>&1
-    local rc=$?
+        -e roce_report_path="$WORK/report-$name" -e nccl_smoke_log_folder="$WORK/log-$name" 2>&1 | stamped >"$WORK/$name.txt"
+    local rc=${PIPESTATUS[0]}
     echo "$name: status $rc in $((SECONDS - start)) s"
     tail -n 30 "$WORK/$name.txt"
     [ $((rc != 0)) -eq "$status" ] || { echo "WRONG: $name ended with $rc"; failed=1; }
@@ -104,9 +112,13 @@ run timed 0 'over TCP sockets, which was declared acceptable' \
 run training 0 'DistributedDataParallel' -e '{"nccl_smoke_accept_socket": true, "nccl_smoke_compare": true,
     "nccl_smoke_end": 1048576, "nccl_smoke_training_steps": 50, "nccl_smoke_gpu_target": 0}'
 
-# Seconds of the module's run, from its barrier to the end of torchrun, against the bare one.
+# Seconds from the task that starts the test to its verdict, and of torchrun in it, against the bare one.
 "$PYTHON" - "$WORK/timed.txt" "$WORK/timed.json" <<'SUMMARY' | tee -a "$OUT/times.txt"
-import json, sys
+import json, re, sys
+text = open(sys.argv[1]).read()
+start, end = (re.search(rf"^([0-9.]+) TASK .*: {task}\]", text, re.MULTILINE)
+              for task in ("Start the smoke test", "Keep the verdicts"))
+print("role, from start to verdict:", round(float(end[1]) - float(start[1]), 2), "s")
 run = json.load(open(sys.argv[2]))["runs"]["nccl"]
 for finding in run["findings"]:
     if finding["check"] == "nccl_smoke" and isinstance(finding["observed"], dict) and "rows" in finding["observed"]:

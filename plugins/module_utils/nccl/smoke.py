@@ -5,6 +5,7 @@ and no container outlives it. Private to the collection."""
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import typing as t
 from dataclasses import dataclass, field
@@ -171,7 +172,7 @@ def _run(host: Host, job: Job, node: NodeFacts, label: str, argv: list[str]) -> 
     """One run from the barrier to its end."""
     ran = Ran(label, argv)
     company = Company(host, job.members, job.name, f"{job.run}-{label}")
-    with company.present():
+    with contextlib.nullcontext() if job.one_host else company.present():
         missing, ran.culprit = company.gather(job.barrier_limit) if not job.one_host else ([], "")
         if missing or ran.culprit:
             ran.failure = None if ran.culprit else _nobody_came(missing, job)
