@@ -123,7 +123,7 @@ class Job:
         debug = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV,GRAPH"}
         if label == SOCKET:
             kept = {name: value for name, value in derived.items() if not name.startswith(("NCCL_IB_", "NCCL_NET"))}
-            return {**always, **debug, **kept, "NCCL_IB_DISABLE": "1"}
+            return {**always, **debug, **kept, "NCCL_IB_DISABLE": "1", "NCCL_NET": "Socket"}
         # No silent fallback in an acceptance run. One host alone needs no network.
         forced = {"NCCL_NET": "IB"} if self.force_ib and not self.accept_socket and not self.one_host else {}
         gid = {"LOSSLESS_ROCE_GID_INDEX": str(gid_index)} if gid_index is not None else {}

@@ -40,6 +40,7 @@ if t.TYPE_CHECKING:
 
 _TICK_S = 1.0
 _CLEANUP_LIMIT_S = 60.0
+_NO_ADDRESS = "has no address on its interface for the rendezvous"
 # What an engine says of a container that is gone already.
 _GONE = ("No such container", "no container with name", "already in progress")
 
@@ -86,7 +87,7 @@ def run_smoke(host: Host, job: Job, *, refuse_busy: bool = True, dry_run: bool =
     runs: list[Ran] = []
     wrong = _wrong_interface(host, job, node)
     if wrong is not None:
-        _stay_away(host, job)
+        _stay_away(host, job, wrong)
     else:
         for label, argv in commands.items():
             runs.append(_run(host, job, node, label, argv))
@@ -124,8 +125,9 @@ def _wrong_interface(host: Host, job: Job, node: NodeFacts) -> Finding | None:
     if not mine.address or mine.address not in own:
         said = f"{mine.address} is not an address of {job.interface}" if mine.address else "no address is declared"
         return _rendezvous(job, f"{said} … it has {', '.join(own) or 'none'}")
-    if not _is_address(master.address):
-        return _rendezvous(job, f"{master.name} has no address on its interface for the rendezvous")
+    nowhere = [member.name for member in job.members if not _is_address(member.address)]
+    if nowhere:
+        return _followed(Ran(MAIN, [], culprit=nowhere[0], how=_NO_ADDRESS))
     done = host.run("ip", "route", "get", master.address, check=False)
     words = done.out.split()
     netdev = words[words.index("dev") + 1] if "dev" in words[:-1] else ""
@@ -137,9 +139,9 @@ def _wrong_interface(host: Host, job: Job, node: NodeFacts) -> Finding | None:
     return None
 
 
-def _stay_away(host: Host, job: Job) -> None:
-    """The others need not wait for this host."""
-    if not job.one_host:
+def _stay_away(host: Host, job: Job, wrong: Finding) -> None:
+    """The others need not wait for this host; where it has no address they know that already."""
+    if not job.one_host and wrong.verdict == FAIL and _is_address(job.members[job.index].address):
         company = Company(host, job.members, job.name, f"{job.run}-{MAIN}")
         with company.present():
             company.stay_away(job.barrier_limit)
@@ -325,7 +327,7 @@ def _followed(run: Ran) -> Finding:
     how = run.how or "failed"
     return Finding(
         check="nccl_smoke",
-        verdict=SKIPPED if how == "failed" else FAIL,
+        verdict=SKIPPED if how in ("failed", _NO_ADDRESS) else FAIL,
         evidence=f"run {run.label}",
         cause=f"ended, since {run.culprit} {how}",
         remedy=f"see the findings of {run.culprit}",
@@ -337,8 +339,8 @@ def _one_cause(run: Ran, failure: Failure, told: list[Finding]) -> list[Finding]
     if told and failure.kind in ("exit", "peer_gone", "time_limit"):
         return told
     check = "nccl_rendezvous" if failure.kind in ("rendezvous", "interface", "port_taken", "absent") else "nccl_smoke"
-    argv = " ".join(run.argv)
-    return [Finding(check, FAIL, observed=failure.kind, evidence=argv, cause=failure.cause, remedy=failure.remedy)]
+    where = f"output of run {run.label}"
+    return [Finding(check, FAIL, observed=failure.kind, evidence=where, cause=failure.cause, remedy=failure.remedy)]
 
 
 def _without_doubles(inside: list[Finding], said: list[Finding]) -> list[Finding]:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 RECORDED = Path(__file__).parents[1] / "recorded"
 SOCKET = [(RECORDED / "nccl" / f"nccl-2node-1gpu-socket-rank{rank}.log").read_text() for rank in (0, 1)]
 GDR = "\n".join(
-    f"n{host}:1{host}:2 [0] NCCL INFO Channel {number:02d}/0 : {source}[0] -> {1 - source}[0] [{way}] via NET/IB/0/GDRDMA"
+    f"n{host}:1{host}:2 [0] NCCL INFO Channel {number:02d}/0 : {source}[0] -> {1 - source}[0] [{way}]"
+    " via NET/IB/0/GDRDMA"
     for host in (0, 1)
     for number in range(2)
     for way, source in (("send", host), ("receive", 1 - host))
@@ -85,14 +86,18 @@ def test_hcas(line: str, hcas: list[tuple[int, str]]) -> None:
     ("line", "kind", "facts"),
     [
         (
-            "NET/IB : Got completion from peer 192.0.2.9<4> with error 12, opcode 0, len 0, vendor err 129 (Send)"
-            " localGid ::ffff:192.0.2.1 remoteGid ::ffff:192.0.2.9",
+            (
+                "NET/IB : Got completion from peer 192.0.2.9<4> with error 12, opcode 0, len 0, vendor err 129 (Send)"
+                " localGid ::ffff:192.0.2.1 remoteGid ::ffff:192.0.2.9"
+            ),
             "completion",
             {"peer": "192.0.2.9", "status": 12, "local_gid": "::ffff:192.0.2.1", "remote_gid": "::ffff:192.0.2.9"},
         ),
         (
-            "NET/IB: Got completion from peer 192.0.2.9<4> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0)"
-            " reqSize=0 vendor_err=129 req_type=Send hca mlx5_0",
+            (
+                "NET/IB: Got completion from peer 192.0.2.9<4> with status=IBV_WC_RETRY_EXC_ERR(12)"
+                " opcode=IBV_WC_SEND(0) reqSize=0 vendor_err=129 req_type=Send hca mlx5_0"
+            ),
             "completion",
             {"peer": "192.0.2.9", "status": 12, "device": "mlx5_0"},
         ),

@@ -83,7 +83,7 @@ def test_wrong_results_fail() -> None:
 
 
 def test_bandwidth_of_the_largest_size_is_judged() -> None:
-    row = "  8589934592    2147483648     float     sum      -1   46012.4  186.69  350.04       0   45990.1  186.78  350.21       0\n"
+    row = "8589934592 2147483648 float sum -1   46012.4  186.69  350.04       0   45990.1  186.78  350.21       0\n"
     table = parse_table(text("b26") + row + END)
     assert judged(table, min_busbw=340)["nccl_busbw"].verdict == "pass"
     low = judged(table, min_busbw=380)["nccl_busbw"]
