@@ -119,6 +119,8 @@ def _wrong_interface(host: Host, job: Job, node: NodeFacts) -> Finding | None:
     """A finding when the rendezvous cannot work over the declared interface, seen from here."""
     own = [str(one.ip) for one in node.networks.get(job.interface, [])]
     master, mine = job.members[0], job.members[job.index]
+    if not job.interface:
+        return _rendezvous(job, "no interface is declared for the rendezvous")
     if job.interface not in node.networks:
         there = ", ".join(node.networks) or "none"
         return _rendezvous(job, f"interface {job.interface} is not on this host … there are {there}")

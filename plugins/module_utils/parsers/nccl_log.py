@@ -120,6 +120,8 @@ class NcclLog:
         return sorted({process.rpartition(":")[0] for process in self.processes})
 
 
+_NO_NETWORK = re.compile(r"Failed to initialize any NET plugin|Error: network \S{0,40} ?not found")
+
 # Why NCCL has no verbs device, as it says itself. Plain words, since they did not change from 2.5 to 2.30.
 _SIGNS = (
     ("no_device", re.compile(r"NET/IB : No device found")),
@@ -127,7 +129,7 @@ _SIGNS = (
     ("no_provider", re.compile(r"no userspace device-specific driver found for")),
     ("no_interface", re.compile(r"No (?:socket |IP )?interface found")),
     ("ib_not_initialised", re.compile(r"Failed to initialize NET plugin IB")),
-    ("no_network", re.compile(r"Failed to initialize any NET plugin")),
+    ("no_network", _NO_NETWORK),
 )
 
 # Warnings by kind; the first that fits counts. All but the last kinds are failures.
@@ -141,10 +143,7 @@ _TROUBLES = (
     ("register", re.compile(r"Call to ibv_reg_\w*mr\w* failed")),
     ("verbs", re.compile(r"Call to ibv_\w+ failed")),
     ("async_event", re.compile(r"async fatal event|Got async event : (?!client reregistration|GID table)")),
-    (
-        "no_network",
-        re.compile(r"Failed to initialize any NET plugin|Could not find NET with name|No network (?:plugin )?found"),
-    ),
+    ("no_network", _NO_NETWORK),
     ("link_types", re.compile(r"Attempted to connect incompatible devices")),
     ("versions", re.compile(r"Mismatched NCCL version")),
     ("same_gpu", re.compile(r"Duplicate GPU detected|Multiple Ranks are using the same GPU")),

@@ -131,9 +131,10 @@ def test_why_sockets(line: str, inside: Inside, cause: str) -> None:
     assert found.remedy
 
 
-def test_a_network_that_was_asked_for_and_is_not_there() -> None:
+@pytest.mark.parametrize("words", ["Failed to initialize any NET plugin", "Error: network IB not found."])
+def test_a_network_that_was_asked_for_and_is_not_there(words: str) -> None:
     text = "n:1:2 [0] NCCL INFO NET/IB : No device found.\n"
-    text += "n:1:2 [0] x.cc:1 NCCL WARN Failed to initialize any NET plugin\n"
+    text += f"n:1:2 [0] x.cc:1 NCCL WARN {words}\n"
     (found,) = prove(parse_log(text), Expected(inside=Inside(ibdevs=())))
     assert found.verdict == "fail" and "did not fall back to Socket: no RDMA device" in found.cause
 

@@ -282,6 +282,7 @@ def test_nccls_own_words_stand_for_the_failed_run() -> None:
     ("changes", "route", "cause"),
     [
         ({"interface": "ens9"}, "", "interface ens9 is not on this host … there are lo, ens1np0, eth0"),
+        ({"interface": ""}, "", "no interface is declared"),
         ({"interface": "eth0"}, "", "10.0.0.1 is not an address of eth0"),
         ({"members": (Member("n1", ""),)}, "", "no address is declared"),
         (
