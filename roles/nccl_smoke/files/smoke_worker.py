@@ -185,7 +185,7 @@ def timed(operation: Operation, iterations: int, synchronise) -> float:
     operation.dist.barrier()
     synchronise()
     start = time.perf_counter()
-    for _ in range(iterations):
+    for _run in range(iterations):
         operation.run()
     synchronise()
     return (time.perf_counter() - start) / iterations
@@ -198,7 +198,7 @@ def measure(name: str, size: int, options: argparse.Namespace, torch, dist, devi
     wrong = operation.wrong()
     # A slow size gets fewer iterations; all ranks must agree on the number.
     once = max(1e-9, slowest(torch, dist, device, timed(operation, 1, synchronise)))
-    for _ in range(min(options.warmup, int(options.size_limit / 4 / once))):
+    for _run in range(min(options.warmup, int(options.size_limit / 4 / once))):
         operation.run()
     iterations = max(1, min(options.iterations, int(options.size_limit / once)))
     seconds = slowest(torch, dist, device, timed(operation, iterations, synchronise))

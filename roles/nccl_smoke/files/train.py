@@ -18,7 +18,7 @@ from smoke_worker import connect, say, slowest
 
 def network(torch, width: int, depth: int):
     """Fully connected layers: depth × width² parameters."""
-    layers = [layer for _ in range(depth) for layer in (torch.nn.Linear(width, width), torch.nn.GELU())]
+    layers = [layer for _run in range(depth) for layer in (torch.nn.Linear(width, width), torch.nn.GELU())]
     return torch.nn.Sequential(*layers, torch.nn.Linear(width, 16))
 
 
@@ -35,7 +35,7 @@ def timed_steps(count: int, step, synchronise) -> float:
     """Seconds for one step."""
     synchronise()
     start = time.perf_counter()
-    for _ in range(count):
+    for _run in range(count):
         step()
     synchronise()
     return (time.perf_counter() - start) / count
