@@ -45,6 +45,7 @@ SOURCES = (
     "container_runtime_findings",
     "fabric_test_findings",
     "fabric_test_analysis",
+    "nccl_smoke_findings",
     "roce_diagnosis_findings",
     "roce_failures",
 )

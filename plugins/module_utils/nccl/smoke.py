@@ -1,0 +1,406 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""One host's part of the smoke test: launch, watch, end, and the verdict. Every run is bounded in time, and no process
+and no container outlives it. Private to the collection."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import typing as t
+from dataclasses import dataclass, field
+
+from ..errors import CommandTimeout, RoceError, ToolMissing
+from ..findings import FAIL, SKIPPED, Finding
+from ..guards import busy_ports
+from ..parsers.nccl_log import NcclLog, parse_log
+from ..parsers.nccl_tests import parse_table
+from ..policy import parse_policy
+from .company import Company
+from .env import derive, parse_version
+from .explain import Failure, explain
+from .job import MAIN, NCCL_TESTS, SOCKET, TRAINING, Job
+from .node import NodeFacts, look
+from .proof import Expected, Inside, prove, summary
+from .results import (
+    GLOO,
+    Results,
+    judge_busbw,
+    judge_inside,
+    judge_ratio,
+    judge_results,
+    judge_table,
+    judge_training,
+    parse_events,
+)
+from .samples import Sampler, Samples, judge_gpus, judge_ports
+
+if t.TYPE_CHECKING:
+    from ..host import Host, Process
+
+_TICK_S = 1.0
+_CLEANUP_LIMIT_S = 60.0
+_NO_ADDRESS = "has no address on its interface for the rendezvous"
+# What an engine says of a container that is gone already.
+_GONE = ("No such container", "no container with name", "already in progress")
+
+
+@dataclass
+class Ran:
+    """How one run went on this host.
+
+    text: all that was printed; failure: why there is no result; culprit: the other host whose fault it is
+    """
+
+    label: str
+    argv: list[str]
+    text: str = ""
+    took_s: float = 0.0
+    failure: Failure | None = None
+    culprit: str = ""
+    how: str = ""
+    left_behind: str = ""
+    samples: Samples = field(default_factory=Samples)
+
+    @property
+    def right(self) -> bool:
+        """Whether it came to its end."""
+        return self.failure is None and not self.culprit
+
+
+def run_smoke(host: Host, job: Job, *, refuse_busy: bool = True, dry_run: bool = False) -> dict[str, t.Any]:
+    """Run (or in a dry run plan) this host's part: {runs, findings} as plain JSON. Raises RoceError for bad options."""
+    job.check()
+    node = look(host, job.ports)
+    derived = derive(
+        parse_policy(job.policy),
+        node.facts,
+        version=parse_version(job.version),
+        interface=job.interface,
+        tuning=job.environment,
+    )
+    commands = {label: _command(job, node, derived, label) for label in job.labels()}
+    if dry_run:
+        return {"runs": [{"label": label, "command": argv} for label, argv in commands.items()], "findings": []}
+    if refuse_busy:
+        _refuse_busy(host, node)
+    runs: list[Ran] = []
+    wrong = _wrong_interface(host, job, node)
+    if wrong is not None:
+        _stay_away(host, job, wrong)
+    else:
+        for label, argv in commands.items():
+            runs.append(_run(host, job, node, label, argv))
+            _keep_log(host, job, runs[-1])
+            if not runs[-1].right:
+                break
+    findings = [wrong] if wrong else _judge(job, node, runs)
+    return {"runs": [_as_dict(job, run) for run in runs], "findings": [finding.as_dict() for finding in findings]}
+
+
+def _command(job: Job, node: NodeFacts, derived: dict[str, str], label: str) -> list[str]:
+    return job.command(label, job.run_variables(label, derived, node.gid_index))
+
+
+# -- before --------------------------------------------------------------------------------------
+
+
+def _refuse_busy(host: Host, node: NodeFacts) -> None:
+    reasons = [f"{netdev}: {reason}" for netdev, reason in busy_ports(host, node.ports).items()] if node.ports else []
+    if host.which("nvidia-smi") is not None:
+        done = host.run("nvidia-smi", "--query-compute-apps=pid,name", "--format=csv,noheader", check=False)
+        lines = [line.strip() for line in done.out.splitlines() if line.strip()[:1].isdigit()]
+        reasons += [f"busy: GPU programs run (pid {line})" for line in lines[:1] if done.rc == 0]
+    if reasons:
+        raise RoceError(f"{'; '.join(reasons)}; a smoke test would disturb it (when_busy: force overrides)")
+
+
+def _wrong_interface(host: Host, job: Job, node: NodeFacts) -> Finding | None:
+    """A finding when the rendezvous cannot work over the declared interface, seen from here."""
+    own = [str(one.ip) for one in node.networks.get(job.interface, [])]
+    master, mine = job.members[0], job.members[job.index]
+    if not job.interface:
+        return _rendezvous(job, "no interface is declared for the rendezvous")
+    if job.interface not in node.networks:
+        there = ", ".join(node.networks) or "none"
+        return _rendezvous(job, f"interface {job.interface} is not on this host … there are {there}")
+    if not mine.address or mine.address not in own:
+        said = f"{mine.address} is not an address of {job.interface}" if mine.address else "no address is declared"
+        return _rendezvous(job, f"{said} … it has {', '.join(own) or 'none'}")
+    nowhere = [member.name for member in job.members if not _is_address(member.address)]
+    if nowhere:
+        return _followed(Ran(MAIN, [], culprit=nowhere[0], how=_NO_ADDRESS))
+    done = host.run("ip", "route", "get", master.address, check=False)
+    words = done.out.split()
+    netdev = words[words.index("dev") + 1] if "dev" in words[:-1] else ""
+    if done.rc or not netdev:
+        return _rendezvous(job, f"there is no route to {master.address} of {master.name}: {done.text()}")
+    if netdev not in (job.interface, "lo"):
+        cause = f"{master.address} of {master.name} is reached over {netdev}, and {job.interface} is declared"
+        return _rendezvous(job, cause)
+    return None
+
+
+def _stay_away(host: Host, job: Job, wrong: Finding) -> None:
+    """The others need not wait for this host; where it has no address they know that already."""
+    if not job.one_host and wrong.verdict == FAIL and _is_address(job.members[job.index].address):
+        company = Company(host, job.members, job.name, f"{job.run}-{MAIN}")
+        with company.present():
+            company.stay_away(job.barrier_limit)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _rendezvous(job: Job, cause: str) -> Finding:
+    return Finding(
+        check="nccl_rendezvous",
+        verdict=FAIL,
+        observed=job.interface,
+        expected=f"{job.members[0].address or job.members[0].name} over {job.interface}",
+        evidence="ip address show; ip route get",
+        cause=cause,
+        remedy="nccl_smoke_interface with an interface that has an address and reaches the other hosts",
+    )
+
+
+# -- the run -------------------------------------------------------------------------------------
+
+
+def _run(host: Host, job: Job, node: NodeFacts, label: str, argv: list[str]) -> Ran:
+    """One run from the barrier to its end."""
+    ran = Ran(label, argv)
+    company = Company(host, job.members, job.name, f"{job.run}-{label}")
+    with contextlib.nullcontext() if job.one_host else company.present():
+        missing, ran.culprit = company.gather(job.barrier_limit) if not job.one_host else ([], "")
+        if missing or ran.culprit:
+            ran.failure = None if ran.culprit else _nobody_came(missing, job)
+            company.leave(ran.culprit or job.name)
+            return ran
+        started = host.now()
+        if job.tool == NCCL_TESTS and not company.first:
+            _attend(host, job, company, ran)
+        else:
+            _launch(host, job, node, company, ran)
+        ran.took_s = round(host.now() - started, 2)
+        _settle(company, job, ran)
+    return ran
+
+
+def _nobody_came(missing: list[str], job: Job) -> Failure:
+    return Failure(
+        "absent",
+        f"{', '.join(missing)} did not come to the start within {job.barrier_limit:g} s",
+        "that host's own result says why; a firewall may also hide it: TCP 18514 and the ports above it, one a host",
+    )
+
+
+def _launch(host: Host, job: Job, node: NodeFacts, company: Company, ran: Ran) -> None:
+    sampler = Sampler(host, node.ports)
+    process: Process | None = None
+    try:
+        process = host.start(*ran.argv)
+        _watch(host, job, company, ran, process, sampler)
+    except ToolMissing as exc:
+        ran.failure = Failure("no_program", str(exc), "the program must be there where the ranks are started")
+    finally:
+        if process is not None and ran.text == "":
+            _end(process, ran)
+        ran.left_behind = _clean_up(host, job)
+        ran.samples = sampler.finish()
+
+
+def _watch(host: Host, job: Job, company: Company, ran: Ran, process: Process, sampler: Sampler) -> None:
+    deadline = host.now() + job.time_limit
+    while True:
+        done = process.wait(_TICK_S)
+        if done is not None:
+            ran.text = done.out + done.err or "\n"
+            if done.rc:
+                ran.failure = explain(ran.text, done.rc)
+            return
+        sampler.take()
+        ran.culprit, ran.how = company.culprit() if not job.one_host else ("", "")
+        if ran.culprit or host.now() >= deadline:
+            _end(process, ran)
+            if not ran.culprit:
+                ran.failure = explain(ran.text, -9, job.time_limit)
+            return
+
+
+def _end(process: Process, ran: Ran) -> None:
+    """Kill the whole group. Ranks that torchrun put elsewhere die with it (smoke_worker.py sees to it)."""
+    try:
+        done = process.end()
+        ran.text = done.out + done.err or "\n"
+    except CommandTimeout as exc:
+        ran.text, ran.left_behind = "\n", str(exc)
+
+
+def _attend(host: Host, job: Job, company: Company, ran: Ran) -> None:
+    """mpirun of the first host starts this host's ranks as well: wait until it is through."""
+    deadline = host.now() + job.time_limit
+    while host.now() < deadline and not company.first_ended():
+        ran.culprit, ran.how = company.culprit()
+        if ran.culprit:
+            return
+        host.sleep(_TICK_S)
+
+
+def _settle(company: Company, job: Job, ran: Ran) -> None:
+    """Find out whose fault a failure is, and tell the others how this part ended."""
+    if job.one_host:
+        return
+    if ran.failure is not None and ran.failure.consequence and not ran.culprit:
+        ran.culprit = company.whose_fault()
+        ran.failure = None if ran.culprit else ran.failure
+    company.leave(ran.culprit or (job.name if ran.failure else ""))
+
+
+def _clean_up(host: Host, job: Job) -> str:
+    """Remove the container; what is left behind, or empty."""
+    for argv in job.cleanup:
+        try:
+            done = host.run(*argv, check=False, timeout=_CLEANUP_LIMIT_S)
+        except RoceError as exc:
+            return str(exc)
+        if done.rc and not any(word in done.text() for word in _GONE):
+            return f"{' '.join(argv)}: {done.text()}"
+    return ""
+
+
+def _keep_log(host: Host, job: Job, ran: Ran) -> None:
+    if job.log_folder and ran.text.strip():
+        host.mkdir(job.log_folder)
+        host.write(_log(job, ran), ran.text)
+
+
+def _log(job: Job, ran: Ran) -> str:
+    return f"{job.log_folder}/nccl-{job.name}-{ran.label}.log"
+
+
+# -- the verdict ---------------------------------------------------------------------------------
+
+
+def _judge(job: Job, node: NodeFacts, runs: t.Sequence[Ran]) -> list[Finding]:
+    findings: list[Finding] = []
+    by_label = {run.label: run for run in runs}
+    for run in runs:
+        findings += _judge_run(job, node, run)
+        if run.left_behind:
+            findings.append(
+                Finding("nccl_cleanup", FAIL, cause=run.left_behind, remedy="remove it by hand", evidence=run.label)
+            )
+    if SOCKET in by_label and by_label[SOCKET].right and job.index == 0:
+        main = by_label[MAIN].text
+        over_socket = "Socket" in parse_log(main).networks
+        tcp = parse_events(by_label[SOCKET].text)
+        findings += judge_ratio(parse_events(main), tcp, over_socket=over_socket)
+    return findings
+
+
+def _judge_run(job: Job, node: NodeFacts, run: Ran) -> list[Finding]:
+    results, log = parse_events(run.text), parse_log(run.text)
+    inside = judge_inside(results.facts) if job.ports and not job.accept_socket and run.label == MAIN else []
+    if run.culprit:
+        return [*inside, _followed(run)]
+    said = prove(log, _expected(job, node, results)) if job.backend == "nccl" and run.label == MAIN and run.text else []
+    if run.failure is not None:
+        return _one_cause(run, run.failure, [*inside, *(finding for finding in said if finding.verdict == FAIL)])
+    if run.label == TRAINING:
+        return [*(judge_training(results, job.backend) if job.index == 0 else []), *_load(job, run, judged=True)]
+    if run.label == SOCKET or (job.tool == NCCL_TESTS and job.index):
+        return []
+    return [
+        *_without_doubles(inside, said),
+        *(said if job.backend == "nccl" else [_plumbing()]),
+        *_sums(job, run, results),
+        *_load(job, run, judged=False),
+        *judge_ports(run.samples),
+    ]
+
+
+def _followed(run: Ran) -> Finding:
+    how = run.how or "failed"
+    return Finding(
+        check="nccl_smoke",
+        verdict=SKIPPED if how in ("failed", _NO_ADDRESS) else FAIL,
+        evidence=f"run {run.label}",
+        cause=f"ended, since {run.culprit} {how}",
+        remedy=f"see the findings of {run.culprit}",
+    )
+
+
+def _one_cause(run: Ran, failure: Failure, told: list[Finding]) -> list[Finding]:
+    """NCCL's own words, or what a rank lacks, say more than the end of torchrun, which follows from it."""
+    if told and failure.kind in ("exit", "peer_gone", "time_limit"):
+        return told
+    check = "nccl_rendezvous" if failure.kind in ("rendezvous", "interface", "port_taken", "absent") else "nccl_smoke"
+    where = f"output of run {run.label}"
+    return [Finding(check, FAIL, observed=failure.kind, evidence=where, cause=failure.cause, remedy=failure.remedy)]
+
+
+def _without_doubles(inside: list[Finding], said: list[Finding]) -> list[Finding]:
+    """A fallback to sockets names what is missing already."""
+    if any(finding.check == "nccl_path" and finding.verdict == FAIL for finding in said):
+        return [finding for finding in inside if finding.check not in ("nccl_devices", "nccl_libibverbs")]
+    return inside
+
+
+def _expected(job: Job, node: NodeFacts, results: Results) -> Expected:
+    fact = results.facts[0] if results.facts else {}
+    return Expected(
+        ibdevs=tuple(port.ibdev for port in node.ports),
+        gdr=job.gdr,
+        accept_socket=job.accept_socket,
+        one_host=job.one_host,
+        inside=Inside(
+            ibdevs=tuple(fact["ibdevs"]) if "ibdevs" in fact else None,
+            uverbs=tuple(fact["uverbs"]) if "uverbs" in fact else None,
+            libibverbs=fact.get("libibverbs"),
+        ),
+    )
+
+
+def _plumbing() -> Finding:
+    return Finding("nccl_path", SKIPPED, cause=GLOO, evidence="backend gloo")
+
+
+def _sums(job: Job, run: Ran, results: Results) -> list[Finding]:
+    names = [member.name for member in job.members]
+    if job.tool == NCCL_TESTS:
+        return judge_table(parse_table(run.text), ranks=int(job.ranks) * len(names), min_busbw=job.min_busbw)
+    judged = [judge_results(results, job.backend, names, first=job.index == 0, took_s=run.took_s)]
+    return [*judged, *judge_busbw(results.largest(), job.min_busbw, of_one_host=job.one_host)]
+
+
+def _load(job: Job, run: Ran, *, judged: bool) -> list[Finding]:
+    return judge_gpus(run.samples, job.gpu_target, judged=judged) if job.backend == "nccl" else []
+
+
+def _as_dict(job: Job, run: Ran) -> dict[str, t.Any]:
+    results, log = parse_events(run.text), parse_log(run.text)
+    return {
+        "label": run.label,
+        "command": run.argv,
+        "took_s": run.took_s,
+        "failure": run.failure.kind if run.failure else "",
+        "culprit": run.culprit,
+        "rows": results.rows,
+        "start": results.start,
+        "facts": results.facts,
+        "train": results.train,
+        "path": summary(log) if _spoke(log) else {},
+        "samples": run.samples.as_dict(),
+        "log": _log(job, run) if job.log_folder and run.text.strip() else "",
+        "output": run.text[-4000:],
+    }
+
+
+def _spoke(log: NcclLog) -> bool:
+    return bool(log.processes)

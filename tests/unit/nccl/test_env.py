@@ -1,0 +1,158 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""NCCL's variables from policy and node, and the files in which jobs find them."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+from ansible_collections.lossless.roce.plugins.module_utils.checks.nccl_env import parse_conf
+from ansible_collections.lossless.roce.plugins.module_utils.errors import PolicyError
+from ansible_collections.lossless.roce.plugins.module_utils.nccl.env import (
+    PortFacts,
+    address_range,
+    derive,
+    env_file,
+    merged_conf,
+    parse_version,
+)
+from ansible_collections.lossless.roce.plugins.module_utils.nccl.node import Wanted, converge
+from ansible_collections.lossless.roce.plugins.module_utils.policy import parse_policy
+from fake_host import FakeHost
+from hypothesis import given
+from hypothesis import strategies as st
+
+POLICY = parse_policy({})
+PORTS = [PortFacts("mlx5_0", 1, "10.0.0.1", 24, 3), PortFacts("mlx5_1", 1, "10.0.1.1", 24, 3)]
+
+
+def test_all_follows_from_policy_and_ports() -> None:
+    assert derive(POLICY, PORTS, interface="ens1np0") == {
+        "NCCL_IB_TC": "106",
+        "NCCL_IB_FIFO_TC": "106",
+        "NCCL_GIN_IB_TC": "106",
+        "NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1",
+        "NCCL_IB_ADDR_RANGE": "10.0.0.0/23",
+        "NCCL_SOCKET_IFNAME": "=ens1np0",
+    }
+    assert derive(POLICY, [], interface="lo") == {"NCCL_SOCKET_IFNAME": "=lo"}
+
+
+@pytest.mark.parametrize(
+    ("version", "name"), [("2.21.5", "ADDR_RANGE"), ("2.30", "ADDR_RANGE"), ("2.20.5", "GID_INDEX")]
+)
+def test_the_gid_by_range_or_by_index(version: str, name: str) -> None:
+    found = derive(POLICY, PORTS, version=parse_version(version))
+    assert {key for key in found if "GID" in key or "RANGE" in key} == {f"NCCL_IB_{name}"}
+
+
+def test_an_index_that_cannot_be_one_for_all_is_refused() -> None:
+    for second, message in ((5, r"indexes \[3, 5\]"), (None, "mlx5_1 has no RoCE v2 GID")):
+        ports = [PORTS[0], PortFacts("mlx5_1", 1, "10.0.1.1", 24, second)]
+        with pytest.raises(PolicyError, match=message):
+            derive(POLICY, ports, version=(2, 20))
+        assert "NCCL_IB_ADDR_RANGE" in derive(POLICY, ports, version=(2, 28))
+
+
+def test_a_range_that_would_choose_nothing_is_left_out() -> None:
+    assert address_range([PORTS[0], PortFacts("mlx5_1", 1, "192.168.0.1", 24)]) == ""
+    assert address_range([PortFacts("mlx5_0", 1)]) == ""
+    assert address_range([PORTS[0]]) == "10.0.0.0/24"
+
+
+@pytest.mark.parametrize(
+    ("tuning", "message"),
+    [
+        ({"NCCL_NTHREADS": 4}, "does not take NCCL_NTHREADS=4"),
+        ({"NCCL_IB_TIMEOUT": 99}, "NCCL_IB_TIMEOUT=99 is out of range"),
+        ({"NCCL_PROTO": "Fast"}, "does not know that word"),
+        ({"NCCL_IB_TC": 26}, "traffic class 26, and the policy's is 106"),
+        ({"NCCL_IB_DISABLE": 1}, "RDMA is switched off"),
+        ({"NCCL_IB_HCA": "mlx5_0"}, "NCCL_IB_HCA=mlx5_0, and the policy"),
+        ({"NCCL_DEBUG": "INFO x"}, "a value without blanks"),
+        ({"nccl debug": "INFO"}, "a name of capitals"),
+    ],
+)
+def test_what_contradicts_or_is_out_of_range_is_refused(tuning: dict[str, t.Any], message: str) -> None:
+    with pytest.raises(PolicyError, match=message):
+        derive(POLICY, PORTS, tuning=tuning)
+
+
+def test_tuning_is_passed_through() -> None:
+    tuning = {"NCCL_PROTO": "Simple", "NCCL_MAX_NCHANNELS": 16, "NCCL_NET_GDR_LEVEL": "PHB"}
+    found = derive(POLICY, PORTS, tuning=tuning)
+    assert {name: found[name] for name in tuning} == {
+        "NCCL_PROTO": "Simple",
+        "NCCL_MAX_NCHANNELS": "16",
+        "NCCL_NET_GDR_LEVEL": "PHB",
+    }
+
+
+@pytest.mark.parametrize("text", ["2", "x", "2.28.9.1.1.1"])
+def test_a_wrong_version(text: str) -> None:
+    with pytest.raises(PolicyError, match="a version such as"):
+        parse_version(text)
+
+
+def test_other_lines_of_nccl_conf_stay_where_they_are() -> None:
+    text = "# ours\nNCCL_IB_TC = 0\nNCCL_DEBUG=WARN\nexport NCCL_IB_HCA=mlx5_0\nNCCL_IB_TC=1\nodd line"
+    assert merged_conf(text, {"NCCL_IB_HCA": "=mlx5_0:1", "NCCL_IB_TC": "106", "NCCL_IB_SL": "3"}) == (
+        "# ours\nNCCL_IB_TC=106\nNCCL_DEBUG=WARN\nNCCL_IB_HCA==mlx5_0:1\nodd line\nNCCL_IB_SL=3\n"
+    )
+
+
+@given(st.text("NCLIB_TC=# \n1", max_size=80))
+def test_a_merged_file_says_what_was_asked_and_is_stable(text: str) -> None:
+    wanted = {"NCCL_IB_TC": "106"}
+    merged = merged_conf(text, wanted)
+    settings, _wrong = parse_conf(merged, "f")
+    assert [s.value for s in settings if s.name == "NCCL_IB_TC"] == ["106"]
+    assert merged_conf(merged, wanted) == merged
+
+
+def test_the_file_of_variables_is_for_shells_and_engines() -> None:
+    assert env_file({"NCCL_IB_HCA": "=mlx5_0:1"}).splitlines()[1:] == ["NCCL_IB_HCA==mlx5_0:1"]
+
+
+def node(**files: str) -> FakeHost:
+    links = [{"ifindex": 0, "ifname": "mlx5_0", "port": 1, "state": "ACTIVE", "netdev": "ens1np0"}]
+    addresses = [{"ifname": "ens1np0", "addr_info": [{"local": "10.0.0.1", "prefixlen": 24}]}]
+    gids = "/sys/class/infiniband/mlx5_0/ports/1"
+    return FakeHost(
+        {
+            f"{gids}/gids/3": "0000:0000:0000:0000:0000:ffff:0a00:0001",
+            f"{gids}/gid_attrs/types/3": "RoCE v2",
+            f"{gids}/gid_attrs/ndevs/3": "ens1np0",
+            f"{gids}/link_layer": "Ethernet",
+            **files,
+        },
+        {"rdma -j link show": json.dumps(links), "ip -j address show": json.dumps(addresses)},
+    )
+
+
+def test_a_node_is_written_once_and_check_mode_predicts_it() -> None:
+    host = node(**{"/etc/nccl.conf": "NCCL_DEBUG=WARN\n"})
+    wanted = Wanted(ports=[{"name": "ens1np0", "address": "10.0.0.1"}], policy={}, interface="ens1np0")
+    predicted = converge(host, wanted, dry_run=True)
+    assert host.written == []
+    done = converge(host, wanted, dry_run=False)
+    assert predicted == done and done["changed"]
+    assert host.files["/etc/nccl.conf"].startswith("NCCL_DEBUG=WARN\nNCCL_IB_TC=106\n")
+    assert "NCCL_IB_HCA==mlx5_0:1\n" in host.files["/etc/lossless-roce/nccl.env"]
+    again = converge(host, wanted, dry_run=False)
+    assert not again["changed"] and again["commands"] == []
+
+
+@pytest.mark.parametrize(
+    ("ports", "interface", "message"),
+    [
+        ([{"name": "ens1np0", "address": "10.0.0.9"}], "", "does not have its declared address 10.0.0.9"),
+        ([{"name": "ens9"}], "", "'ens9' is declared and is no RDMA port"),
+        ([], "eth7", "interface: 'eth7' is not on this node"),
+    ],
+)
+def test_what_is_not_on_the_node_is_named(ports: list[dict[str, str]], interface: str, message: str) -> None:
+    with pytest.raises(PolicyError, match=message):
+        converge(node(), Wanted(ports=ports, policy={}, interface=interface), dry_run=True)

@@ -1,0 +1,211 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What NCCL's logs prove: every recorded case has its verdict, with the cause and what to do."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.lossless.roce.plugins.module_utils.findings import Finding
+from ansible_collections.lossless.roce.plugins.module_utils.nccl.proof import Expected, Inside, prove
+from ansible_collections.lossless.roce.plugins.module_utils.parsers.nccl_log import parse_log
+
+RECORDED = Path(__file__).parents[1] / "recorded"
+IB_USING = "n:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB eth0:192.0.2.1<0>\n"
+
+
+def case(name: str, **expected: t.Any) -> list[Finding]:
+    """Findings on a recorded log."""
+    (path,) = RECORDED.glob(f"*/{name}*")
+    return prove(parse_log(path.read_text()), Expected(**expected))
+
+
+def channels(via: str, *ways: str) -> str:
+    """Channel lines of one rank, one for each way."""
+    return "".join(
+        f"n:1:2 [0] NCCL INFO Channel {n:02d}/0 : 0[0] -> 1[0] [{way}] via {via}\n" for n, way in enumerate(ways)
+    )
+
+
+def by_check(findings: list[Finding]) -> dict[str, Finding]:
+    """Findings by check; there is one of each."""
+    found = {finding.check: finding for finding in findings}
+    assert len(found) == len(findings), findings
+    return found
+
+
+def verdicts(findings: list[Finding]) -> dict[str, str]:
+    return {check: finding.verdict for check, finding in by_check(findings).items()}
+
+
+def test_b01_a_plugin_that_replaces_ib_is_proven() -> None:
+    assert verdicts(case("b01")) == {"nccl_path": "pass", "nccl_gdr": "pass"}
+
+
+def test_b02_rdma_without_gpudirect() -> None:
+    found = by_check(case("b02"))
+    assert found["nccl_path"].verdict == "pass" and found["nccl_gdr"].verdict == "fail"
+    assert "no module" in found["nccl_gdr"].cause and "nvidia_peermem" in found["nccl_gdr"].remedy
+
+
+def test_b04_no_device_and_too_many_interfaces() -> None:
+    (found,) = case("b04")
+    assert found.verdict == "fail" and found.cause.startswith("fell back to Socket: NCCL found no RDMA device")
+    assert "NCCL_SOCKET_IFNAME" in found.remedy and "virbr0" in found.remedy and "192.0.2.201" in found.remedy
+    assert found.observed["version"] == "2.17.1"
+
+
+def test_b06_one_cause_that_names_both_gids() -> None:
+    (found,) = case("b06")
+    assert found.verdict == "fail" and "status 12" in found.cause
+    assert "::ffff:198.51.100.182" in found.cause and "::ffff:198.51.100.221" in found.cause
+
+
+def test_b08_init_alone_proves_nothing() -> None:
+    (found,) = case("b08")
+    assert (found.check, found.verdict) == ("nccl_path", "unknown")
+    assert "InfiniBand" in found.cause and "not proven" in found.cause
+
+
+def test_b10_gpudirect_is_off_although_the_module_is_loaded() -> None:
+    found = by_check(case("b10-roce-gdr-disabled-peermem-loaded.nccl"))
+    assert found["nccl_path"].verdict == "unknown" and found["nccl_gdr"].verdict == "fail"
+    assert "mlx5_0, mlx5_1" in found["nccl_gdr"].cause and "loaded is no proof" in found["nccl_gdr"].remedy
+
+
+def test_b12_one_direction_and_no_gpudirect() -> None:
+    found = by_check(case("b12"))
+    assert found["nccl_path"].verdict == "unknown" and "receives" in found["nccl_path"].cause
+    assert found["nccl_gdr"].verdict == "fail"
+    assert verdicts(case("b12", gdr=False))["nccl_gdr"] == "skipped", "GPU and processor share their memory"
+
+
+def test_b14_no_route_between_rails() -> None:
+    (found,) = case("b14")
+    assert found.verdict == "fail" and "mlx5_1:1" in found.cause and "::ffff:198.51.100.37" in found.cause
+    assert "NCCL_CROSS_NIC=0" in found.remedy
+
+
+def test_b16_no_libibverbs_and_no_word_on_gpudirect() -> None:
+    (found,) = case("b16")
+    assert found.verdict == "fail" and "libibverbs is missing" in found.cause and "image" in found.remedy
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_samples_fell_back_and_may_be_accepted(rank: int) -> None:
+    name = f"nccl-2node-1gpu-socket-rank{rank}"
+    (found,) = case(name, inside=Inside(ibdevs=()))
+    assert found.verdict == "fail" and found.cause.startswith("fell back to Socket: no RDMA device")
+    (accepted,) = case(name, accept_socket=True)
+    assert accepted.verdict == "pass" and "declared acceptable" in accepted.cause
+
+
+@pytest.mark.parametrize(
+    ("line", "inside", "cause"),
+    [
+        ("NCCL_IB_DISABLE set by environment to 1.", Inside(), "NCCL_IB_DISABLE"),
+        ("NCCL_NET set by environment to Socket", Inside(), "NCCL_NET=Socket"),
+        ("Failed to open libibverbs.so[.1]", Inside(), "libibverbs is missing"),
+        ("NET/IB : No device found.", Inside(libibverbs=False), "libibverbs is missing"),
+        ("NET/IB : No device found.", Inside(ibdevs=()), "no RDMA device"),
+        ("NET/IB : No device found.", Inside(ibdevs=("mlx5_0",), uverbs=()), "/dev/infiniband"),
+        (
+            "libibverbs: Warning: no userspace device-specific driver found for /sys/class/infiniband_verbs/uverbs0",
+            Inside(ibdevs=("mlx5_0",), uverbs=("uverbs0",)),
+            "no provider",
+        ),
+        (
+            "NCCL_IB_HCA set by environment to =mlx5_7:1",
+            Inside(ibdevs=("mlx5_0",), uverbs=("uverbs0",)),
+            "NCCL_IB_HCA==mlx5_7:1 names no active port",
+        ),
+        ("nothing", Inside(), "does not say why"),
+    ],
+)
+def test_why_sockets(line: str, inside: Inside, cause: str) -> None:
+    text = f"n:1:2 [0] NCCL INFO {line}\nn:1:2 [0] NCCL INFO Using network Socket\n"
+    (found,) = prove(parse_log(text), Expected(inside=inside))
+    assert found.verdict == "fail" and found.cause.startswith("fell back to Socket: ") and cause in found.cause
+    assert found.remedy
+
+
+@pytest.mark.parametrize("words", ["Failed to initialize any NET plugin", "Error: network IB not found."])
+def test_a_network_that_was_asked_for_and_is_not_there(words: str) -> None:
+    text = "n:1:2 [0] NCCL INFO NET/IB : No device found.\n"
+    text += f"n:1:2 [0] x.cc:1 NCCL WARN {words}\n"
+    (found,) = prove(parse_log(text), Expected(inside=Inside(ibdevs=())))
+    assert found.verdict == "fail" and "did not fall back to Socket: no RDMA device" in found.cause
+
+
+def test_a_fallback_in_part_fails_where_bandwidth_might_pass() -> None:
+    text = IB_USING + channels("NET/IB/0/GDRDMA", "send", "receive") + channels("NET/Socket/0", "send")
+    found = by_check(prove(parse_log(text), Expected()))
+    assert found["nccl_path"].verdict == "fail" and "1 of 3 channels" in found["nccl_path"].cause
+
+
+def test_ports_of_the_policy_and_others() -> None:
+    text = IB_USING + channels("NET/IB/0/GDRDMA", "send") + channels("NET/IB/1/GDRDMA", "receive")
+    assert verdicts(prove(parse_log(text), Expected(ibdevs=("mlx5_0", "mlx5_1")))) == {
+        "nccl_path": "pass",
+        "nccl_hca": "pass",
+        "nccl_gdr": "pass",
+    }
+    found = by_check(prove(parse_log(text), Expected(ibdevs=("mlx5_0",))))["nccl_hca"]
+    assert found.verdict == "fail" and "mlx5_1" in found.cause and "NCCL_IB_HCA==mlx5_0" in found.remedy
+    unnamed = text.replace(IB_USING, "")
+    assert verdicts(prove(parse_log(unnamed), Expected(ibdevs=("mlx5_0",))))["nccl_hca"] == "unknown"
+
+
+def test_gpudirect_in_one_direction_only_fails() -> None:
+    text = IB_USING + channels("NET/IB/0/GDRDMA", "send") + channels("NET/IB/0", "receive")
+    found = by_check(prove(parse_log(text), Expected()))
+    assert found["nccl_path"].verdict == "pass"
+    assert found["nccl_gdr"].verdict == "fail" and "1 of 2 channels" in found["nccl_gdr"].cause
+
+
+@pytest.mark.parametrize("via", ["NET/AWSLibfabric/0", "NET/Foo/1"])
+def test_another_network_is_not_ib(via: str) -> None:
+    found = by_check(prove(parse_log(channels(via, "send", "receive")), Expected()))
+    assert found["nccl_path"].verdict == "fail" and "not NET/IB" in found["nccl_path"].cause
+
+
+def test_channels_that_could_not_be_read_leave_the_path_unproven() -> None:
+    text = IB_USING + channels("NET/IB/0/GDRDMA", "send", "receive")
+    text += "n:1:2 [0] NCCL INFO Channel 02/0 : 0[0] -> 1[0] [send] via NET/So\n"
+    found = by_check(prove(parse_log(text), Expected()))
+    assert found["nccl_path"].verdict == "unknown" and "1 channels could not be read" in found["nccl_path"].cause
+
+
+def test_one_host() -> None:
+    inside = "n:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n"
+    (found,) = prove(parse_log(inside), Expected(one_host=True))
+    assert found.verdict == "pass" and "nothing on the fabric" in found.cause
+    assert found.observed["channels"] == {"P2P/CUMEM": 1}
+    (found,) = prove(parse_log(inside + channels("NET/Socket/0", "send")), Expected(one_host=True))
+    assert found.verdict == "fail" and "NCCL_HOSTID" in found.remedy
+    assert verdicts(prove(parse_log(""), Expected(one_host=True))) == {"nccl_path": "unknown"}
+
+
+def test_multi_node_nvlink_says_nothing_on_roce() -> None:
+    text = "n:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/MNNVL\n"
+    (found,) = prove(parse_log(text), Expected())
+    assert found.verdict == "fail" and "NCCL_MNNVL_ENABLE=0" in found.remedy
+
+
+def test_memlock_and_a_wrong_gid_are_named() -> None:
+    warn = "n:1:2 [0] ibvwrap.c:1 NCCL WARN Call to "
+    (memlock,) = prove(parse_log(f"{warn}ibv_reg_mr failed with error Cannot allocate memory"), Expected())
+    assert "locked memory" in memlock.cause and "memlock" in memlock.remedy
+    (gid,) = prove(parse_log(f"{warn}ibv_modify_qp failed with 22 Invalid argument, on dev mlx5_0:1"), Expected())
+    assert "wrong GID index" in gid.cause and "mlx5_0:1" in gid.cause
+
+
+def test_a_consequence_is_told_only_when_nothing_else_is() -> None:
+    gone = "n:1:2 [0] socket.c:1 NCCL WARN Connection closed by remote peer node-b\n"
+    (alone,) = prove(parse_log(gone), Expected())
+    assert alone.verdict == "fail" and "first rank that failed" in alone.remedy
+    cause = "n:3:4 [0] x.cc:1 NCCL WARN Mismatched NCCL version detected\n"
+    (named,) = prove(parse_log(gone + cause), Expected())
+    assert "different versions" in named.cause

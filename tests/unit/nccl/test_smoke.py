@@ -1,0 +1,312 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""One host's part of the smoke test on a fake node: commands, verdicts, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.lossless.roce.plugins.module_utils.errors import PolicyError, RoceError
+from ansible_collections.lossless.roce.plugins.module_utils.host import Done
+from ansible_collections.lossless.roce.plugins.module_utils.nccl import smoke
+from ansible_collections.lossless.roce.plugins.module_utils.nccl.company import Member
+from ansible_collections.lossless.roce.plugins.module_utils.nccl.job import Job
+from ansible_collections.lossless.roce.plugins.module_utils.nccl.results import MARK
+from ansible_collections.lossless.roce.plugins.module_utils.nccl.smoke import run_smoke
+from fake_host import FakeHost
+
+RECORDED = Path(__file__).parents[1] / "recorded" / "nccl"
+SOCKET_LOG = (RECORDED / "nccl-2node-1gpu-socket-rank0.log").read_text()
+ADDRESSES = [
+    {"ifname": "lo", "addr_info": [{"local": "127.0.0.1", "prefixlen": 8}]},
+    {"ifname": "ens1np0", "addr_info": [{"local": "10.0.0.1", "prefixlen": 24}]},
+    {"ifname": "eth0", "addr_info": [{"local": "192.0.2.1", "prefixlen": 24}]},
+]
+MEMBERS = (Member("n1", "10.0.0.1"), Member("n2", "10.0.0.2"))
+JOB = Job("n1", MEMBERS, "r", "ens1np0", log_folder="")
+REMOVE = ("docker", "rm", "-f", "box")
+
+
+class FakeProcess:
+    """Runs for some ticks, then has printed ``text`` and ends with ``rc``."""
+
+    def __init__(self, host: Node, text: str, rc: int, ticks: int) -> None:
+        self.host, self.done, self.ticks = host, Done(("torchrun",), rc, text, ""), ticks
+        self.ended = False
+
+    def wait(self, timeout: float) -> Done | None:
+        self.host.sleep(timeout)
+        self.ticks -= 1
+        return self.done if self.ticks < 0 else None
+
+    def end(self) -> Done:
+        self.ended = True
+        return self.done
+
+
+class Node(FakeHost):
+    """A fake node whose processes print what the test says, one run after the other."""
+
+    def __init__(self, *runs: tuple[str, int, int]) -> None:
+        outputs: dict[str, t.Any] = {
+            "ip -j address show": json.dumps(ADDRESSES),
+            "ip route get 10.0.0.1": "local 10.0.0.1 dev lo src 10.0.0.1 uid 0\n",
+            " ".join(REMOVE): (1, "", "Error: No such container: box"),
+        }
+        super().__init__({}, outputs)
+        self.missing_tools.add("nvidia-smi")
+        self.runs, self.started = list(runs), []
+        self.processes_started: list[FakeProcess] = []
+
+    def start(self, *argv: str) -> FakeProcess:
+        self.started.append(argv)
+        self.processes_started.append(FakeProcess(self, *self.runs.pop(0)))
+        return self.processes_started[-1]
+
+
+class StubCompany:
+    """Others that are all there; a test may let one fail."""
+
+    missing: t.ClassVar[tuple[list[str], str]] = ([], "")
+    failing: t.ClassVar[tuple[str, str]] = ("", "")
+    fault: t.ClassVar[str] = ""
+    left: t.ClassVar[list[str]] = []
+
+    def __init__(self, _host: t.Any, members: t.Sequence[Member], name: str, _run: str) -> None:
+        self.first = members[0].name == name
+
+    @contextlib.contextmanager
+    def present(self) -> t.Iterator[None]:
+        yield
+
+    def gather(self, _limit: float) -> tuple[list[str], str]:
+        return self.missing
+
+    def culprit(self) -> tuple[str, str]:
+        return self.failing
+
+    def whose_fault(self) -> str:
+        return self.fault
+
+    def stay_away(self, _limit: float) -> None:
+        self.left.append("stayed away")
+
+    def leave(self, culprit: str = "") -> None:
+        self.left.append(culprit)
+
+
+@pytest.fixture(autouse=True)
+def company(monkeypatch: pytest.MonkeyPatch) -> type[StubCompany]:
+    class Fresh(StubCompany):
+        left: t.ClassVar[list[str]] = []
+
+    monkeypatch.setattr(smoke, "Company", Fresh)
+    return Fresh
+
+
+def said(log: str = "", *, wrong: int = 0, **fact: t.Any) -> str:
+    """What rank 0 of a good run prints, after NCCL's log."""
+    row = {"operation": "all_reduce", "size": 64 << 20, "iterations": 5, "time_us": 100.0, "algbw": 1.0, "busbw": 1.0}
+    events = [
+        {"event": "facts", "rank": 0, "ibdevs": [], "uverbs": [], "libibverbs": True, "memlock": None, **fact},
+        {"event": "ranks", "hosts": ["n1", "n2"]},
+        {"event": "row", **row, "wrong": wrong},
+        {"event": "end"},
+    ]
+    return log + "".join(f"\n{MARK}{json.dumps(event)}\n" for event in events)
+
+
+def part(host: Node, **changes: t.Any) -> dict[str, t.Any]:
+    return run_smoke(host, dataclasses.replace(JOB, **changes))  # type: ignore[arg-type]
+
+
+def failed(result: dict[str, t.Any]) -> list[tuple[str, str]]:
+    return [(f["check"], f["cause"]) for f in result["findings"] if f["verdict"] == "fail"]
+
+
+# -- what is run ---------------------------------------------------------------------------------
+
+
+def test_check_mode_shows_the_commands_and_starts_nothing() -> None:
+    host = Node()
+    result = run_smoke(host, dataclasses.replace(JOB, training_steps=10), dry_run=True)  # type: ignore[arg-type]
+    commands = {run["label"]: " ".join(run["command"]) for run in result["runs"]}
+    assert list(commands) == ["main", "socket", "training"] and host.started == []
+    assert "NCCL_NET=IB" in commands["main"] and "NCCL_DEBUG=INFO" in commands["main"]
+    assert "NCCL_SOCKET_IFNAME==ens1np0" in commands["main"]
+    assert "--nnodes 2 --node-rank 0 --nproc-per-node gpu" in commands["main"]
+    assert "--master-addr 10.0.0.1 --master-port 29500" in commands["main"]
+    assert "NCCL_IB_DISABLE=1" in commands["socket"] and "NCCL_NET=IB" not in commands["socket"]
+    assert "--begin 67108864 --end 67108864" in commands["socket"]
+    assert "train.py --backend nccl" in commands["training"]
+
+
+def test_sockets_that_will_do_are_not_forbidden() -> None:
+    host = Node()
+    (main,) = run_smoke(host, dataclasses.replace(JOB, accept_socket=True, compare=False), dry_run=True)["runs"]  # type: ignore[arg-type]
+    assert not any(word.startswith("NCCL_NET=") for word in main["command"])
+
+
+def test_a_container_has_a_limit_inside_and_is_removed_after_each_run() -> None:
+    host = Node((said(SOCKET_LOG), 0, 1), (said(), 0, 1))
+    part(host, prefix=("docker", "run", "--name", "box", "image"), cleanup=(REMOVE,))
+    assert [argv[:8] for argv in host.started] == [
+        ("docker", "run", "--name", "box", "image", "timeout", "-k", "10"),
+    ] * 2
+    assert host.ran.count(REMOVE) == 2
+
+
+def test_a_container_that_cannot_be_removed_is_a_finding() -> None:
+    host = Node((said(SOCKET_LOG), 0, 1))
+    host.outputs[" ".join(REMOVE)] = (1, "", "Error response from daemon: device busy")
+    found = failed(part(host, cleanup=(REMOVE,), compare=False, accept_socket=True))
+    assert [check for check, _cause in found] == ["nccl_cleanup"] and "device busy" in found[0][1]
+
+
+def test_nccl_tests_by_mpirun_of_the_first_host() -> None:
+    (run,) = run_smoke(Node(), dataclasses.replace(JOB, tool="nccl_tests", ranks="8"), dry_run=True)["runs"]  # type: ignore[arg-type]
+    words = " ".join(run["command"])
+    assert "--host 10.0.0.1:8,10.0.0.2:8 -np 16" in words and "oob_tcp_if_include ens1np0" in words
+    assert "-x NCCL_DEBUG" in words and words.endswith(
+        "all_reduce_perf -b 1024 -e 1073741824 -f 4 -g 1 -c 1 -w 5 -n 20"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"name": "n9"}, "and n9 among them"),
+        ({"operations": ("broadcast",)}, r"operations: \['broadcast'\]"),
+        ({"begin": 10, "end": 1}, "sizes: 10 to 1"),
+        ({"factor": 1}, "a factor of 2 or more"),
+        ({"ranks": "many"}, "ranks: 'many'"),
+        ({"backend": "gloo"}, "gloo uses no GPU"),
+        ({"tool": "nccl_tests"}, "a number of ranks a host"),
+        ({"time_limit": 0}, "time_limit: 0"),
+        ({"start_limit": 600.0}, "is not below time_limit"),
+        ({"port": 70000}, "port: 70000"),
+        ({"environment": {"NCCL_NTHREADS": "4"}}, "NCCL_NTHREADS=4"),
+        ({"policy": {"data_prio": 9}}, "data_prio: 9"),
+    ],
+)
+def test_bad_options_are_refused_before_anything_starts(changes: dict[str, t.Any], message: str) -> None:
+    host = Node()
+    with pytest.raises(PolicyError, match=message):
+        part(host, **changes)
+    assert host.started == []
+
+
+def test_gpus_in_use_are_left_alone() -> None:
+    host = Node()
+    host.missing_tools.clear()
+    host.outputs["nvidia-smi --query-compute-apps=pid,name --format=csv,noheader"] = "4711, python3\n"
+    with pytest.raises(RoceError, match=r"pid 4711, python3.*when_busy: force"):
+        part(host)
+    assert host.started == []
+
+
+# -- the verdict ---------------------------------------------------------------------------------
+
+
+def test_a_fallback_fails_with_its_cause_and_may_be_accepted() -> None:
+    result = part(Node((said(SOCKET_LOG), 0, 2)), compare=False)
+    assert [(check, cause.partition(";")[0]) for check, cause in failed(result)] == [
+        ("nccl_path", "fell back to Socket: no RDMA device: /sys/class/infiniband is empty")
+    ]
+    accepted = part(Node((said(SOCKET_LOG), 0, 2)), compare=False, accept_socket=True)
+    assert failed(accepted) == []
+    assert {f["check"]: f["verdict"] for f in accepted["findings"]} == {"nccl_path": "pass", "nccl_smoke": "pass"}
+
+
+def test_gloo_proves_plumbing_only_and_says_so() -> None:
+    result = part(Node((said(), 0, 2)), backend="gloo", ranks="1")
+    assert {f["check"]: f["verdict"] for f in result["findings"]} == {"nccl_path": "skipped", "nccl_smoke": "pass"}
+    assert all("nothing of NCCL" in f["cause"] for f in result["findings"])
+
+
+def test_wrong_sums_fail() -> None:
+    ((check, cause),) = failed(part(Node((said(wrong=5), 0, 1)), backend="gloo", ranks="1"))
+    assert check == "nccl_smoke" and "wrong results: 5 elements" in cause
+
+
+def test_a_missing_host_is_named_by_the_first_and_the_others_follow(company: type[StubCompany]) -> None:
+    company.missing = (["n2"], "")
+    host = Node()
+    ((check, cause),) = failed(part(host))
+    assert check == "nccl_rendezvous" and "n2 did not come" in cause and host.started == []
+    company.missing = ([], "n3")
+    (finding,) = part(host)["findings"]
+    assert finding["verdict"] == "skipped" and "since n3 failed" in finding["cause"]
+
+
+def test_a_host_that_fails_meanwhile_ends_the_run_here(company: type[StubCompany]) -> None:
+    company.failing = ("n2", "failed")
+    host = Node(("", 0, 999))
+    (finding,) = part(host, cleanup=(REMOVE,))["findings"]
+    assert finding["verdict"] == "skipped" and "n2 failed" in finding["cause"]
+    assert host.processes_started[0].ended and REMOVE in host.ran and host.now() < 10
+    company.failing = ("n2", "has not answered for 10 s")
+    ((_check, cause),) = failed(part(Node(("", 0, 999))))
+    assert "n2 has not answered" in cause
+
+
+def test_a_lost_peer_is_another_hosts_fault_or_told_here(company: type[StubCompany]) -> None:
+    text = "RuntimeError: Connection closed by peer [10.0.0.2]\n"
+    company.fault = "n2"
+    (finding,) = part(Node((text, 1, 1)))["findings"]
+    assert finding["verdict"] == "skipped" and company.left == ["n2"]
+    company.fault = ""
+    ((_check, cause),) = failed(part(Node((text, 1, 1))))
+    assert "lost its peer" in cause and company.left[-1] == "n1"
+
+
+def test_the_time_limit_ends_everything(company: type[StubCompany]) -> None:
+    host = Node(("", 0, 10_000))
+    ((check, cause),) = failed(part(host, cleanup=(REMOVE,), time_limit=30.0, start_limit=20.0))
+    assert check == "nccl_smoke" and "after 30 s" in cause
+    assert host.processes_started[0].ended and REMOVE in host.ran and company.left == ["n1"]
+
+
+def test_nccls_own_words_stand_for_the_failed_run() -> None:
+    text = "n:1:2 [0] x.cc:1 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory\nRuntimeError: x\n"
+    ((check, cause),) = failed(part(Node((text, 1, 1))))
+    assert check == "nccl_error" and "locked memory" in cause
+
+
+@pytest.mark.parametrize(
+    ("changes", "route", "cause"),
+    [
+        ({"interface": "ens9"}, "", "interface ens9 is not on this host … there are lo, ens1np0, eth0"),
+        ({"interface": ""}, "", "no interface is declared"),
+        ({"interface": "eth0"}, "", "10.0.0.1 is not an address of eth0"),
+        ({"members": (Member("n1", ""),)}, "", "no address is declared"),
+        (
+            {"members": (Member("n0", "10.0.0.7"), MEMBERS[0])},
+            "10.0.0.7 via 192.0.2.254 dev eth0 src 192.0.2.1",
+            "10.0.0.7 of n0 is reached over eth0, and ens1np0 is declared",
+        ),
+    ],
+)
+def test_a_wrong_interface_is_one_finding_and_the_others_hear_of_it(
+    company: type[StubCompany], changes: dict[str, t.Any], route: str, cause: str
+) -> None:
+    host = Node()
+    host.outputs["ip route get 10.0.0.7"] = route
+    ((check, said_),) = failed(part(host, **changes))
+    assert check == "nccl_rendezvous" and cause in said_ and host.started == []
+    alone = "members" in changes and len(changes["members"]) == 1
+    assert company.left == ([] if alone else ["stayed away"])
+
+
+def test_a_host_without_address_is_its_own_finding_and_nobody_waits_for_it(company: type[StubCompany]) -> None:
+    for members in ((Member("n0", ""), MEMBERS[0]), (MEMBERS[0], Member("n2", ""))):
+        (finding,) = part(Node(), members=members)["findings"]
+        assert finding["verdict"] == "skipped" and "has no address on its interface" in finding["cause"]
+    ((check, cause),) = failed(part(Node(), members=(Member("n0", "10.0.0.7"), Member("n1", ""))))
+    assert check == "nccl_rendezvous" and "no address is declared" in cause
+    assert company.left == []
