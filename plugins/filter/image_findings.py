@@ -59,9 +59,7 @@ _value:
 """
 
 
-def image_findings(
-    text: str, image: t.Mapping[str, t.Any], container: t.Mapping[str, t.Any]
-) -> list[dict[str, t.Any]]:
+def image_findings(text: str, image: t.Mapping[str, t.Any], container: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     """Findings on image and container; one finding that says so where nothing can be read."""
     try:
         facts = parse_facts(text)
@@ -76,7 +74,9 @@ def same_image(
     images: t.Mapping[str, t.Mapping[str, t.Any]], host: str, reference: str, wanted: str = ""
 ) -> list[dict[str, t.Any]]:
     """The finding on one host's image, in a list; an empty mapping stands for no image."""
-    return [check_same_image({name: image or None for name, image in images.items()}, reference, wanted)[host].as_dict()]
+    return [
+        check_same_image({name: image or None for name, image in images.items()}, reference, wanted)[host].as_dict()
+    ]
 
 
 def options(asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -66,8 +66,8 @@ def _check_network(network: str, netns_mode: t.Any) -> None:
         return
     raise OptionError(
         f"pytorch_image_network: {network} is not the host's network, and RDMA devices are in mode"
-        f" {netns_mode or 'unknown'}: the GIDs belong to the host's netdev, and modify_qp would fail … host was expected"
-        " (another one needs `rdma system set netns exclusive`, with the port and its device moved into the container)"
+        f" {netns_mode or 'unknown'}: the GIDs belong to the host's netdev, and modify_qp would fail … host was"
+        " expected (another one needs `rdma system set netns exclusive`, with the port and its device moved into the container)"
     )
 
 
@@ -92,7 +92,9 @@ def _gpu_requests(asked: Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
 
 
 def _rdma_requests(asked: Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
-    return [{"driver": "cdi", "device_ids": ["lossless.roce/rdma=all"]}] if _choice(asked, "rdma", RDMA) == "cdi" else []
+    return (
+        [{"driver": "cdi", "device_ids": ["lossless.roce/rdma=all"]}] if _choice(asked, "rdma", RDMA) == "cdi" else []
+    )
 
 
 def _choice(asked: Mapping[str, t.Any], key: str, allowed: Sequence[str]) -> str:

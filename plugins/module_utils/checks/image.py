@@ -45,7 +45,9 @@ def parse_facts(text: str) -> dict[str, t.Any]:
     return facts
 
 
-def check_image(facts: Facts, *, cuda: bool, nccl_min: str = "", torch: str = "", provider: str = "mlx5") -> list[Finding]:
+def check_image(
+    facts: Facts, *, cuda: bool, nccl_min: str = "", torch: str = "", provider: str = "mlx5"
+) -> list[Finding]:
     """Findings on what the image holds.
 
     cuda: whether a CPU build of PyTorch is wrong; nccl_min, torch: versions such as "2.18" and "2.8", empty for any;
@@ -254,9 +256,7 @@ def _devices(facts: Facts, declared: int) -> Finding:
         cause = "libibverbs sees fewer devices than ports are declared: a provider or a device node is missing"
         remedy = "package ibverbs-providers in the image, and all of /dev/infiniband in the container"
     observed = {"opened": opened, "device_nodes": nodes}
-    return _finding(
-        "container_devices", len(opened) >= declared, observed, f"{declared} device(s)", cause, remedy
-    )
+    return _finding("container_devices", len(opened) >= declared, observed, f"{declared} device(s)", cause, remedy)
 
 
 def _memlock(facts: Facts, devices: bool) -> Finding:
@@ -276,9 +276,7 @@ def _memlock(facts: Facts, devices: bool) -> Finding:
     return _finding("container_memlock", limit is None and not failed, observed, "unlimited", cause, remedy)
 
 
-def _port(
-    facts: Facts, port: t.Mapping[str, t.Any], mtu: int | None, rdma_mtu: int | None
-) -> t.Iterator[Finding]:
+def _port(facts: Facts, port: t.Mapping[str, t.Any], mtu: int | None, rdma_mtu: int | None) -> t.Iterator[Finding]:
     """GID and MTU of a declared port."""
     name, address = str(port.get("name", "")), str(port.get("address") or "")
     ibdev, index = _gid(facts["gids"], name, address)
