@@ -67,7 +67,7 @@ def _check_network(network: str, netns_mode: t.Any) -> None:
     raise OptionError(
         f"pytorch_image_network: {network} is not the host's network, and RDMA devices are in mode"
         f" {netns_mode or 'unknown'}: the GIDs belong to the host's netdev, and modify_qp would fail … host was"
-        " expected (another one needs `rdma system set netns exclusive`, with the port and its device moved into the container)"
+        " expected (another one needs `rdma system set netns exclusive`, and port and device moved into the container)"
     )
 
 
