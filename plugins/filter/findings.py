@@ -43,6 +43,7 @@ SOURCES = (
     "mlx5_findings",
     "roce_policy_findings",
     "container_runtime_findings",
+    "pytorch_image_findings",
     "fabric_test_findings",
     "fabric_test_analysis",
     "nccl_smoke_findings",

@@ -1,0 +1,239 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What is said of an image, of its container, and what containers are given."""
+
+from __future__ import annotations
+
+import copy
+import json
+import typing as t
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.lossless.roce.plugins.filter.image_findings import (
+    image_findings,
+    options,
+    same_image,
+    services,
+)
+from ansible_collections.lossless.roce.plugins.module_utils.checks.image import check_image, parse_facts
+from ansible_collections.lossless.roce.plugins.module_utils.errors import ParseError
+from hypothesis import given
+from hypothesis import strategies as st
+
+GID = "0000:0000:0000:0000:0000:ffff:c633:6401"  # 198.51.100.1
+GOOD: dict[str, t.Any] = {
+    "torch": {
+        "version": "2.8.0+cu128",
+        "cuda": "12.8",
+        "cudnn": 91002,
+        "cudnn_cuda": 12080,
+        "nccl": [2, 27, 3],
+        "gloo": True,
+        "gpus": 8,
+        "driver_cuda": 13000,
+    },
+    "verbs": {
+        "providers": ["mlx5", "rxe"],
+        "devices": [{"ibdev": "mlx5_0", "active_mtu": 4096, "register_error": ""}],
+    },
+    "tools": {"ib_write_bw": "/usr/bin/ib_write_bw", "numactl": "/usr/bin/numactl"},
+    "memlock": None,
+    "shm": 8 << 30,
+    "device_nodes": ["rdma_cm", "uverbs0"],
+    "gids": [{"ibdev": "mlx5_0", "index": 3, "gid": GID, "type": "RoCE v2", "netdev": "ens1np0"}],
+    "netdevs": {"lo": 65536, "ens1np0": 9000},
+}
+PORTS = [{"name": "ens1np0", "rail": 0, "address": "198.51.100.1"}]
+# What verify_image.py printed in a container of Debian 12 without PyTorch and without a device.
+RECORDED = (
+    '{"torch": {"error": "ModuleNotFoundError: No module named \'torch\'"}, "verbs": {"providers": ["mlx5", "rxe"],'
+    ' "devices": []}, "tools": {"ibv_devices": "/usr/bin/ibv_devices", "all_reduce_perf": null}, "memlock": 8388608,'
+    ' "shm": 268435456, "device_nodes": [], "gids": [], "netdevs": {"lo": 65536}}'
+)
+
+
+def facts(**changes: t.Any) -> dict[str, t.Any]:
+    """The good facts with some parts changed; a mapping is merged."""
+    changed = copy.deepcopy(GOOD)
+    for key, value in changes.items():
+        changed[key] = {**changed[key], **value} if isinstance(value, dict) and key != "netdevs" else value
+    return changed
+
+
+def wrong(said: dict[str, t.Any], **image: t.Any) -> list[tuple[str, str]]:
+    """Check and cause of what failed."""
+    found = image_findings(
+        json.dumps(said),
+        {"cuda": True, "nccl_min": "2.21", "torch": "2.8", **image},
+        {"ports": PORTS, "mtu": 9000, "rdma_mtu": 4096, "gpus": 8, "shm": 8 << 30},
+    )
+    assert all(finding["remedy"] for finding in found if finding["verdict"] == "fail")
+    return [(finding["check"], finding["cause"]) for finding in found if finding["verdict"] == "fail"]
+
+
+def test_a_right_image_and_container_pass() -> None:
+    assert wrong(GOOD) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "check", "cause"),
+    [
+        ({"torch": {"error": "No module named 'torch'"}}, "image_torch", "cannot be imported"),
+        ({"torch": {"version": "2.7.1"}}, "image_torch", "another version"),
+        ({"torch": {"cuda": None, "nccl": None}}, "image_cuda", "build for CPUs"),
+        ({"torch": {"cudnn_cuda": 11080}}, "image_cuda", "cuDNN was built for CUDA 11, PyTorch for CUDA 12.8"),
+        ({"torch": {"cudnn": None}}, "image_cuda", "no cuDNN"),
+        ({"torch": {"driver_cuda": 11040}}, "image_cuda", "driver knows CUDA 11 at most"),
+        ({"torch": {"nccl": [2, 20, 5]}}, "image_nccl", "older"),
+        ({"torch": {"gpus": 7}}, "container_gpus", "another number"),
+        ({"verbs": {"providers": ["rxe"]}}, "image_verbs", "no provider for mlx5"),
+        ({"verbs": {"error": "libibverbs.so.1: cannot open", "devices": []}}, "image_verbs", "cannot be loaded"),
+        ({"tools": {"ib_write_bw": None}}, "image_tools", "ib_write_bw"),
+        ({"shm": 1 << 26}, "container_shm", "smaller"),
+        ({"verbs": {"devices": []}, "device_nodes": []}, "container_devices", "given no verbs device"),
+        (
+            {"verbs": {"devices": [{"ibdev": "mlx5_0", "error": "ibv_open_device: No such file or directory"}]}},
+            "container_devices",
+            "mlx5_0: ibv_open_device",
+        ),
+        ({"memlock": 8388608}, "container_memlock", "8388608 bytes"),
+        (
+            {
+                "memlock": 65536,
+                "verbs": {
+                    "devices": [{"ibdev": "mlx5_0", "active_mtu": 4096, "register_error": "Cannot allocate memory"}]
+                },
+            },
+            "container_memlock",
+            "65536 bytes",
+        ),
+        ({"gids": []}, "container_gid", "has no RoCE v2 GID of 198.51.100.1"),
+        ({"netdevs": {"lo": 65536}, "gids": []}, "container_gid", "not in the container's network namespace"),
+        ({"netdevs": {"ens1np0": 1500}}, "container_mtu", "another MTU"),
+    ],
+)
+def test_each_fault_is_one_finding(changes: dict[str, t.Any], check: str, cause: str) -> None:
+    ((found, why),) = wrong(facts(**changes))
+    assert found == check and cause in why
+
+
+def test_a_build_for_cpus_is_right_where_there_are_no_gpus() -> None:
+    said = facts(torch={"cuda": None, "nccl": None})
+    found = {f.check: f for f in check_image(said, cuda=False, nccl_min="2.21")}
+    assert found["image_nccl"].verdict == "skipped" and found["image_nccl"].observed == "gloo only"
+
+
+def test_what_was_printed_inside_is_read_behind_a_banner() -> None:
+    assert parse_facts(f"== PyTorch ==\nNVIDIA\n\n{RECORDED}\n")["memlock"] == 8388608
+    checks = [check for check, _cause in wrong(json.loads(RECORDED))]
+    assert checks == ["image_torch", "image_tools", "container_shm", "container_devices", "container_memlock"]
+
+
+@given(st.text())
+def test_garbage_is_one_finding(text: str) -> None:
+    try:
+        parse_facts(text)
+    except ParseError:
+        assert [f["check"] for f in image_findings(text, {"cuda": True}, {})] == ["image_verify"]
+
+
+ONE = {"Id": "sha256:1", "RepoDigests": ["192.0.2.1:5000/pytorch-cuda@sha256:a"]}
+OTHER = {"Id": "sha256:2", "RepoDigests": ["192.0.2.1:5000/pytorch-cuda@sha256:b"]}
+
+
+@pytest.mark.parametrize(
+    ("image", "wanted", "verdict"),
+    [
+        (ONE, "", "pass"),
+        (ONE, "sha256:a", "pass"),
+        ({**ONE, "RepoDigests": []}, "", "pass"),  # loaded from an archive
+        ({**ONE, "RepoDigests": []}, "sha256:a", "pass"),
+        ({**ONE, "Id": "sha256:9"}, "", "pass"),  # another image store
+        (OTHER, "", "fail"),
+        (OTHER, "sha256:a", "fail"),
+        ({}, "", "fail"),
+    ],
+)
+def test_the_same_image_everywhere(image: dict[str, t.Any], wanted: str, verdict: str) -> None:
+    found = same_image({"node1": ONE, "node2": image}, "node2", "node1", wanted)
+    assert [f["verdict"] for f in found] == [verdict]
+    assert [f["verdict"] for f in same_image({"node1": ONE, "node2": image}, "node1", "node1", wanted)] == ["pass"]
+
+
+def test_no_image_to_compare_with_is_unknown() -> None:
+    assert same_image({"node1": {}, "node2": ONE}, "node2", "node1")[0]["verdict"] == "unknown"
+
+
+def test_a_container_is_given_all_that_rdma_needs() -> None:
+    given_ = options(
+        {
+            "gpus": "cdi",
+            "rdma": "cdi",
+            "network": "host",
+            "shm_size": "8G",
+            "capabilities": ["ipc_lock"],
+            "numa_node": "1",
+            "numa_cpus": "32-63\n",
+            "mounts": [{"source": "/data", "target": "/data", "read_only": True}],
+            "nccl": {"NCCL_IB_TC": 106},
+            "env": {"NCCL_DEBUG": "INFO", "FLAG": True},
+        }
+    )
+    assert given_ == {
+        "network_mode": "host",
+        "devices": [],
+        "device_requests": [
+            {"driver": "cdi", "device_ids": ["nvidia.com/gpu=all"]},
+            {"driver": "cdi", "device_ids": ["lossless.roce/rdma=all"]},
+        ],
+        "ulimits": ["memlock:-1:-1", "stack:67108864:67108864"],
+        "capabilities": ["IPC_LOCK"],
+        "mounts": [{"type": "bind", "source": "/data", "target": "/data", "read_only": True}],
+        "env": {"NCCL_IB_TC": "106", "NCCL_DEBUG": "INFO", "FLAG": "1"},
+        "cpuset_cpus": "32-63",
+        "cpuset_mems": "1",
+        "shm_size": "8G",
+    }
+    by_docker = options({"gpus": "gpus", "rdma": "devices"})
+    assert by_docker["devices"] == ["/dev/infiniband:/dev/infiniband:rwm"]
+    assert by_docker["device_requests"] == [{"driver": "", "capabilities": [["gpu"]], "count": -1}]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (
+            {"network": "macvlan0", "netns_mode": "shared"},
+            "pytorch_image_network: macvlan0 .*shared.*host was expected",
+        ),
+        ({"memlock": -5}, "pytorch_image_memlock: -5 "),
+        ({"gpus": "some"}, "pytorch_image_gpus: 'some' "),
+        ({"mounts": [{"source": "data", "target": "/data"}]}, "pytorch_image_mounts: source: 'data' .*absolute"),
+        ({"mounts": ["/data:/data"]}, "pytorch_image_mounts: '/data:/data' "),
+        ({"env": {"A B": "1"}}, "pytorch_image_env: 'A B' "),
+        ({"numa_node": "7", "numa_cpus": ""}, "pytorch_image_numa_node: 7 is not a NUMA node"),
+    ],
+)
+def test_what_cannot_work_is_refused(asked: dict[str, t.Any], message: str) -> None:
+    with pytest.raises(AnsibleFilterError, match=message):
+        options(asked)
+
+
+def test_macvlan_passes_in_exclusive_mode() -> None:
+    assert options({"network": "macvlan0", "netns_mode": "exclusive"})["network_mode"] == "macvlan0"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sshd": True}, "pytorch_image_ssh_keys: "),
+        ({"sshd": True, "ssh_keys": ["hunter2"]}, "one line of a .pub file"),
+        ({"jupyter": True, "token": "short"}, "pytorch_image_jupyter_token: has 5 characters"),
+    ],
+)
+def test_services_are_never_open(changes: dict[str, t.Any], message: str) -> None:
+    closed = {"sshd": False, "ssh_keys": [], "jupyter": False, "token": ""}
+    assert services(closed)
+    with pytest.raises(AnsibleFilterError, match=message):
+        services({**closed, **changes})
