@@ -50,7 +50,7 @@ class ActionModule(ActionBase):
         """The status of this run, empty while there is none, and whether its job has ended, for good or ill."""
         command = f"cat {STATUS_FILE}; echo; cat {shlex.quote(job)}" if job else f"cat {STATUS_FILE}"
         text = self._low_level_execute_command(command, executable="/bin/sh").get("stdout", "")
-        first, _, second = text.partition("\n")
+        first, second = f"{text}\n".split("\n", 1)
         status = _mapping(first)
         outcome = _mapping(second.strip())
         # As async_status has it: what the job writes at its end is the module's result, which says nothing of a start.

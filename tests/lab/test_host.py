@@ -126,6 +126,7 @@ def test_4791_dropped_counts_on_soft_roce(ansible: Ansible, node2: Node) -> None
         node2.ssh("nft flush ruleset")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("tool", ["firewalld", "ufw"])
 def test_firewalls_are_opened_by_their_own_tool(ansible: Ansible, node2: Node, tool: str) -> None:
     start = "systemctl start firewalld" if tool == "firewalld" else "ufw allow 22/tcp && ufw --force enable"
@@ -195,6 +196,7 @@ def test_acs_is_off_after_a_reboot(ansible: Ansible, node2: Node) -> None:
         ansible.module(NODE, "pci_acs", {"state": "as_found"})
 
 
+@pytest.mark.full
 def test_iommu_off_passes_and_passthrough_is_declared_for_the_next_boot(ansible: Ansible, node2: Node) -> None:
     assert node2.ssh("ls /sys/class/iommu").out.split() == []
     assert check(ansible, "iommu")["verdict"] == "pass"

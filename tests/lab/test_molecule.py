@@ -14,12 +14,17 @@ from roce_lab import Lab
 
 SCENARIOS = sorted(path.name for path in (ROOT / "molecule").iterdir() if (path / "converge.yml").exists())
 
+# Their roles are seen working by other tests of `make test`, or take minutes.
+SLOW = ("container_runtime", "nccl_smoke", "node_agent", "pytorch_image")
+
 
 def test_every_role_has_a_scenario() -> None:
     assert sorted(path.name for path in (ROOT / "roles").iterdir()) == SCENARIOS
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize(
+    "scenario", [pytest.param(name, marks=pytest.mark.full) if name in SLOW else name for name in SCENARIOS]
+)
 def test_scenario(lab: Lab, bootstrap: Bootstrap, tmp_path: Path, scenario: str) -> None:
     # The lab is up already: creating it again is a no-op, and it must not be destroyed here.
     env = {

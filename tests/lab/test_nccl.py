@@ -13,6 +13,8 @@ import pytest
 from conftest import Ansible
 from roce_lab import Lab, Node
 
+pytestmark = pytest.mark.full
+
 # What `python3 -m torch.distributed.run` starts: a rank that reports, or that ends as the test wants.
 STAND_IN = """
 import json, os, sys, time

@@ -143,7 +143,7 @@ def test_a_register_that_a_port_does_not_have_is_skipped_in_a_policy_and_an_erro
     node = SimNode({"ens1np0": SimPort("mlx5_0", host_dcbx=True)})
     wanted = policy_state(parse_policy({"nic": {"max_read_request": 4096}}))
     result = converge(node, ["ens1np0"], SETTINGS, wanted, Options()).as_dict()
-    assert result["failed_ports"] == {} and set(result["not_applicable"]["ens1np0"]) == {"pcie"}
+    assert result["failed_ports"] == {} and "pcie" in result["not_applicable"]["ens1np0"]
     assert {f["verdict"] for f in result["findings"] if f["check"] == "pcie"} == {"skipped"}
     assert "is no PCI function" in run(node, {"max_read_request": 4096}, strict=True).message()
 

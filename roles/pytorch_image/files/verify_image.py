@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # Copyright (c) 2026, lossless.roce contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """What a container holds and is allowed to do, as one JSON object. Runs inside it, and judges nothing.
