@@ -93,9 +93,17 @@ def test_b16_no_libibverbs_and_no_word_on_gpudirect() -> None:
     assert found.verdict == "fail" and "libibverbs is missing" in found.cause and "image" in found.remedy
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-def test_samples_fell_back_and_may_be_accepted(rank: int) -> None:
-    name = f"nccl-2node-1gpu-socket-rank{rank}"
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nccl-2node-1gpu-socket-rank0",
+        "nccl-2node-1gpu-socket-rank1",
+        "h200-2.28.9-fallback-host-a",
+        "h200-2.28.9-fallback-host-b",
+        "h200-2.28.9-accepted-host-a",
+    ],
+)
+def test_a_real_gpu_without_rdma_fell_back_and_may_be_accepted(name: str) -> None:
     (found,) = case(name, inside=Inside(ibdevs=()))
     assert found.verdict == "fail" and found.cause.startswith("fell back to Socket: no RDMA device")
     (accepted,) = case(name, accept_socket=True)
