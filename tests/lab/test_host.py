@@ -161,6 +161,7 @@ def acs(node: Node, bridge: str) -> str:
     return node.check(f"setpci -s {bridge} ECAP_ACS+6.w").strip()
 
 
+@pytest.mark.full
 def test_acs_is_reported_switched_off_and_stays_off(ansible: Ansible, node2: Node) -> None:
     bridge = acs_bridges(node2)[0]
     node2.check(f"setpci -s {bridge} ECAP_ACS+6.w={ACS_ON}")
