@@ -14,6 +14,7 @@ from ansible_collections.lossless.roce.plugins.module_utils.fabric.coverage impo
     absent_host,
     broken_pairs,
     fabric_ports,
+    leaves_of,
     lonely_rails,
     matrix_hosts,
     peers_of,
@@ -46,7 +47,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: Ports as {name, rail, address, mtu}, by rail. The name is that of the netdev.
+  description: Ports as {name, rail, address, mtu, rdma_mtu, leaf}, by rail. The name is that of the netdev.
   type: list
   elements: dict
 """
@@ -84,6 +85,7 @@ class FilterModule:
             "fabric_ports": fabric_ports,
             "lonely_rails": lonely_rails,
             "absent_host": absent_host,
+            "leaves": leaves_of,
             "analysed": analysed,
         }
         return {name: _told(function) for name, function in functions.items()}
