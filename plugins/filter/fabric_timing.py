@@ -21,7 +21,8 @@ description:
 positional: test_s
 options:
   _input:
-    description: One list a host of mappings with C(step), C(round) and C(seconds). Steps are numbered alike on all hosts.
+    description:
+      - One list a host of mappings with C(step), C(round) and C(seconds). Steps are numbered alike on all hosts.
     type: list
     elements: list
     required: true

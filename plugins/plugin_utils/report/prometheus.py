@@ -32,7 +32,11 @@ def render(report: dict[str, t.Any]) -> str:
         ("run_verdict", "1 for the verdict of the run, 0 for the others.", _each(_verdict, fresh)),
         ("findings", "Findings of the run with this host, port, check and verdict.", _each(_findings, fresh)),
         ("bandwidth_gbps", "Rate from client to server in gigabits a second.", _each(_pairs, fresh)),
-        ("rail_bandwidth_min_gbps", "Rate of the slowest pair of the rail in gigabits a second.", _each(_slowest, fresh)),
+        (
+            "rail_bandwidth_min_gbps",
+            "Rate of the rail's slowest pair in gigabits a second.",
+            _each(_slowest, fresh),
+        ),
         ("rail_pairs", "Pairs of the rail with this verdict.", _each(_rail_pairs, fresh)),
         ("round_wall_ratio", "Time of the bandwidth tests as a multiple of the ideal.", _each(_ratio, fresh)),
     ]

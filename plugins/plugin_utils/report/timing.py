@@ -47,7 +47,9 @@ def _steps(hosts: t.Any) -> t.Iterator[tuple[str, Mapping[str, t.Any]]]:
         raise InputError(f"timing: {brief(hosts)} … one list of steps a host was expected")
     for index, steps in enumerate(hosts):
         if not isinstance(steps, list) or not all(isinstance(step, Mapping) for step in steps):
-            raise InputError(f"timing[{index}]: {brief(steps)} … a list of mappings with step, round and seconds was expected")
+            raise InputError(
+                f"timing[{index}]: {brief(steps)} … a list of mappings with step, round and seconds was expected"
+            )
         yield from ((f"timing[{index}][{place}]", step) for place, step in enumerate(steps))
 
 
