@@ -80,12 +80,10 @@ def test_no_round_is_shorter_than_any_of_its_steps(hosts: list[list[dict[str, t.
     assert parse_timing(timing) == timing
 
 
+KEYS = st.sampled_from(["rounds", "round", "seconds", "ideal_s", "wall_s", "ratio"])
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["rounds", "round", "seconds", "ideal_s", "wall_s", "ratio"]), inner)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner),
 )
 
 
