@@ -76,8 +76,8 @@ options:
   timing:
     description:
       - How long the rounds of the bandwidth tests took, as filter P(lossless.roce.fabric_timing#filter) returns it.
-      - A mapping with C(rounds), a list of mappings with C(round), C(seconds) and C(ideal_s), and where known C(wall_s),
-        C(ideal_s) and C(ratio) of all; what is not given of these is reckoned from the rounds.
+      - A mapping with C(rounds), a list of mappings with C(round), C(seconds) and C(ideal_s), and where known
+        C(wall_s), C(ideal_s) and C(ratio) of all; what is not given of these is reckoned from the rounds.
       - It is shown, and has no say in the verdict.
     type: dict
 """

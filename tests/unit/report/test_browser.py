@@ -77,8 +77,8 @@ class Page:
         WebDriverWait(self.browser, WAIT_S).until(lambda _browser: condition())
 
     def errors(self) -> list[str]:
-        """What the console holds since the last call."""
-        return [entry["message"] for entry in self.browser.get_log("browser")]
+        """Errors on the console since the last call."""
+        return [entry["message"] for entry in self.browser.get_log("browser") if entry["level"] == "SEVERE"]
 
     def emulate(self, theme: str, width: int = WIDE) -> None:
         """Light or dark, and the width of the window."""
