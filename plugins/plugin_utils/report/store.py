@@ -16,6 +16,7 @@ from pathlib import Path
 import yaml
 from ansible_collections.lossless.roce.plugins.module_utils.errors import RoceError
 
+from . import junit, prometheus
 from .page import render
 from .run import SCHEMA, Run, build_run, overall
 
@@ -92,6 +93,7 @@ def _restored(item: dict[str, t.Any]) -> Run:
         version=str(item["collection_version"]),
         ports=item["ports"],
         bandwidth=item["bandwidth"],
+        timing=item.get("timing"),
     )
 
 
@@ -106,18 +108,44 @@ def save(folder: Path, run: Run) -> list[str]:
             runs, warnings = stored_runs(folder / "report.json")
             runs.pop(run["title"], None)
             report = combined([*runs.values(), run])
-            _write(folder / f"{run['title']}.json", as_json(run))
-            _write(folder / f"{run['title']}.html", render(combined([run])))
-            _write(folder / "report.json", as_json(report))
-            _write(folder / "report.html", render(report))
+            for name, text in _files(run, report):
+                _write(folder / name, text)
     except OSError as exc:
         raise RoceError(f"{exc.filename or folder}: the report cannot be written … {exc.strerror}") from exc
     return warnings
 
 
-def as_json(value: t.Any) -> str:
-    """The value as JSON text, for people too."""
-    return json.dumps(value, indent=1) + "\n"
+def _files(run: Run, report: Report) -> t.Iterator[tuple[str, str]]:
+    """Name and text of every file, one after the other: they may be large."""
+    yield f"{run['title']}.json", as_json(run)
+    yield f"{run['title']}.html", render(combined([run]))
+    yield f"{run['title']}.junit.xml", junit.render([run])
+    yield "report.json", as_json(report)
+    yield "report.html", render(report)
+    fresh = [each for each in report["runs"].values() if each["title"] not in report["stale"]]
+    yield "junit.xml", junit.render(fresh)
+    yield "lossless_roce.prom", prometheus.render(report)
+
+
+def as_json(value: t.Mapping[str, t.Any]) -> str:
+    """A run or a report as JSON text, for people too: a line a key, and a line a finding or pair.
+
+    Not json's own indent, which takes a line a value and several times as long.
+    """
+    return f"{_mapping(value)}\n"
+
+
+def _mapping(value: t.Mapping[str, t.Any]) -> str:
+    lines = [f"{json.dumps(key)}: {_part(key, item)}" for key, item in value.items()]
+    return "{\n" + ",\n".join(lines) + "\n}" if lines else "{}"
+
+
+def _part(key: str, value: t.Any) -> str:
+    if key == "runs":
+        return "{\n" + ",\n".join(f"{json.dumps(title)}: {_mapping(run)}" for title, run in value.items()) + "\n}"
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return "[\n" + ",\n".join(map(json.dumps, value)) + "\n]"
+    return json.dumps(value)
 
 
 @contextlib.contextmanager
