@@ -22,7 +22,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def render(runs: t.Iterable[Run]) -> str:
     """The document. ``fail`` is a failure; what is neither that nor ``pass`` is skipped, and its message says why."""
     suites = list(runs)
-    total = sum((Counter(run["summary"]) for run in suites), Counter())
+    total: Counter[str] = sum((Counter(run["summary"]) for run in suites), Counter())
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', _tag("testsuites", name="lossless.roce", **_counts(total))]
     for run in suites:
         lines += _suite(run)
@@ -73,8 +73,8 @@ def _details(finding: dict[str, t.Any]) -> str:
     return "\n".join(f"{key}: {text}" for key, text in values + texts)
 
 
-def _tag(name: str, /, **attributes: t.Any) -> str:
-    return f"<{name} {' '.join(f'{key}={quoteattr(_text(str(value)))}' for key, value in attributes.items())}>"
+def _tag(element: str, **attributes: t.Any) -> str:
+    return f"<{element} {' '.join(f'{key}={quoteattr(_text(str(value)))}' for key, value in attributes.items())}>"
 
 
 def _text(text: str) -> str:
