@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from xml.etree import ElementTree
 
 import pytest
 from conftest import Ansible
@@ -47,6 +48,10 @@ def test_a_good_pair_passes_three_times(ansible: Ansible, node1: Node) -> None:
             assert finding["observed"]["rdma_mtu"] == 4096
             assert "--tclass=106" in finding["evidence"]
         assert {f["check"] for f in ansible.findings("verify")} >= {"path_mtu", "gid", "link", "pfc", "memlock"}
+    # The same for CI and monitoring.
+    assert ElementTree.parse(ansible.report / "verify.junit.xml").getroot().get("failures") == "0"
+    metrics = (ansible.report / "lossless_roce.prom").read_text()
+    assert metrics.count('lossless_roce_bandwidth_gbps{run="verify",') == 4
 
 
 def test_a_slow_link_fails_with_observed_and_expected(ansible: Ansible, node2: Node) -> None:
