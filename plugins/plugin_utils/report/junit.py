@@ -77,8 +77,8 @@ def _details(finding: dict[str, t.Any]) -> str:
     return "\n".join(f"{key}: {text}" for key, text in values + texts)
 
 
-def _tag(name: str, /, **attributes: t.Any) -> str:
-    return f"<{name} {' '.join(f'{key}={quoteattr(_text(str(value)))}' for key, value in attributes.items())}>"
+def _tag(element: str, **attributes: t.Any) -> str:
+    return f"<{element} {' '.join(f'{key}={quoteattr(_text(str(value)))}' for key, value in attributes.items())}>"
 
 
 def _text(text: str) -> str:
