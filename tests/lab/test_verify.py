@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from xml.etree import ElementTree
 
 import pytest
 from conftest import Ansible
@@ -52,6 +53,10 @@ def test_a_good_pair_passes_each_time(ansible: Ansible, node1: Node, times: int)
         assert [(f["verdict"], f["observed"]["rdma_mtu"]) for f in mtus] == [
             ("pass", {"node1": 4096, "node2": 4096})
         ] * 4
+    # The same for CI and monitoring.
+    assert ElementTree.parse(ansible.report / "verify.junit.xml").getroot().get("failures") == "0"
+    metrics = (ansible.report / "lossless_roce.prom").read_text()
+    assert metrics.count('lossless_roce_bandwidth_gbps{run="verify",') == 4
 
 
 def test_a_slow_link_fails_with_observed_and_expected(ansible: Ansible, node2: Node) -> None:

@@ -19,27 +19,31 @@ from .values import show
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def render(runs: t.Iterable[Run]) -> str:
-    """The document. ``fail`` is a failure; what is neither that nor ``pass`` is skipped, and its message says why."""
+def render(runs: t.Iterable[Run]) -> t.Iterator[str]:
+    """The document, piece by piece.
+
+    ``fail`` is a failure; what is neither that nor ``pass`` is skipped, and its message says why.
+    """
     suites = list(runs)
     total: Counter[str] = sum((Counter(run["summary"]) for run in suites), Counter())
-    lines = ['<?xml version="1.0" encoding="UTF-8"?>', _tag("testsuites", name="lossless.roce", **_counts(total))]
+    yield '<?xml version="1.0" encoding="UTF-8"?>\n'
+    yield _tag("testsuites", name="lossless.roce", **_counts(total)) + "\n"
     for run in suites:
-        lines += _suite(run)
-    return "\n".join([*lines, "</testsuites>", ""])
+        yield from _suite(run)
+    yield "</testsuites>\n"
 
 
-def _suite(run: Run) -> list[str]:
+def _suite(run: Run) -> t.Iterator[str]:
     # Times of JUnit are without a zone; ours are UTC.
-    head = _tag("testsuite", name=run["title"], timestamp=run["generated"].removesuffix("Z"), **_counts(run["summary"]))
+    yield _tag("testsuite", name=run["title"], timestamp=run["generated"].removesuffix("Z"), **_counts(run["summary"]))
+    yield "\n"
     seen: Counter[tuple[str, str]] = Counter()
-    cases = []
     for finding in run["findings"]:
         key = (_place(finding), _name(finding))
         seen[key] += 1
         # CI systems take two cases of one name for the same test.
-        cases.append(_case(finding, key[0], key[1] if seen[key] == 1 else f"{key[1]} #{seen[key]}"))
-    return [head, *cases, "</testsuite>"]
+        yield _case(finding, key[0], key[1] if seen[key] == 1 else f"{key[1]} #{seen[key]}") + "\n"
+    yield "</testsuite>\n"
 
 
 def _counts(summary: t.Mapping[str, int]) -> dict[str, t.Any]:

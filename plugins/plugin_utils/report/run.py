@@ -88,9 +88,11 @@ def parse_findings(raw: t.Any) -> list[Finding]:
     errors: list[str] = []
     for index, item in enumerate(raw):
         wrong = finding_errors(item)
+        try:
+            found += [] if wrong else [Finding(**_filled(item))]
+        except (TypeError, ValueError, RecursionError) as exc:
+            wrong = [f": not plain JSON … {exc}"]
         errors += [f"findings[{index}]{error}" for error in wrong]
-        if not wrong:
-            found.append(Finding(**_filled(item)))
     if errors:
         more = f"; and {len(errors) - _SHOWN_ERRORS} more" if len(errors) > _SHOWN_ERRORS else ""
         raise InputError("; ".join(errors[:_SHOWN_ERRORS]) + more)
@@ -98,7 +100,7 @@ def parse_findings(raw: t.Any) -> list[Finding]:
 
 
 def finding_errors(item: t.Any) -> list[str]:
-    """What is wrong with one finding; each begins with the path inside it."""
+    """What is wrong with one finding, but for values that are no JSON; each begins with the path inside it."""
     if not isinstance(item, Mapping):
         return [f": {brief(item)} … a mapping with check and verdict was expected"]
     errors = [f".{key}: not a field of a finding … {', '.join(_FIELDS)} are" for key in item if key not in _FIELDS]
@@ -113,15 +115,7 @@ def finding_errors(item: t.Any) -> list[str]:
         errors.append(f".verdict: {brief(verdict)} … one of {', '.join(VERDICTS)} was expected")
     if not isinstance(item.get("layers") or {}, Mapping):
         errors.append(f".layers: {brief(item['layers'])} … a mapping was expected")
-    return errors or _json_errors(item)
-
-
-def _json_errors(item: Mapping[str, t.Any]) -> list[str]:
-    try:
-        plain(dict(item))
-    except (TypeError, ValueError, RecursionError) as exc:
-        return [f": not plain JSON … {exc}"]
-    return []
+    return errors
 
 
 def _filled(item: Mapping[str, t.Any]) -> dict[str, t.Any]:

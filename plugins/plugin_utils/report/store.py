@@ -60,13 +60,13 @@ def _time(run: Run) -> datetime:
     return datetime.strptime(run["generated"], _TIME).replace(tzinfo=UTC)
 
 
-def stored_runs(path: Path) -> tuple[dict[str, Run], list[str]]:
-    """The runs in a report.json by title, and warnings about what there could not be used."""
+def stored_runs(path: Path, but: str = "") -> tuple[dict[str, Run], list[str]]:
+    """The runs in a report.json by title without that of title ``but``, and warnings about what is no use there."""
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
         if raw["schema"] != SCHEMA:
             raise ValueError(f"schema is {raw['schema']!r}, not {SCHEMA}")
-        items = list(raw["runs"].values())
+        items = [item for title, item in raw["runs"].items() if title != but]
     except FileNotFoundError:
         return {}, []
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as exc:
@@ -105,8 +105,8 @@ def save(folder: Path, run: Run) -> list[str]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder):
-            runs, warnings = stored_runs(folder / "report.json")
-            runs.pop(run["title"], None)
+            runs, warnings = stored_runs(folder / "report.json", but=run["title"])
+            runs.pop(run["title"], None)  # a damaged report may hold it under another name
             report = combined([*runs.values(), run])
             for name, text in _files(run, report):
                 _write(folder / name, text)
@@ -115,37 +115,52 @@ def save(folder: Path, run: Run) -> list[str]:
     return warnings
 
 
-def _files(run: Run, report: Report) -> t.Iterator[tuple[str, str]]:
-    """Name and text of every file, one after the other: they may be large."""
+def _files(run: Run, report: Report) -> t.Iterator[tuple[str, t.Iterable[str]]]:
+    """Name and text of every file, the text in pieces and one file after the other: they may be large."""
     yield f"{run['title']}.json", as_json(run)
-    yield f"{run['title']}.html", render(combined([run]))
+    yield f"{run['title']}.html", [render(combined([run]))]
     yield f"{run['title']}.junit.xml", junit.render([run])
     yield "report.json", as_json(report)
-    yield "report.html", render(report)
+    yield "report.html", [render(report)]
     fresh = [each for each in report["runs"].values() if each["title"] not in report["stale"]]
     yield "junit.xml", junit.render(fresh)
-    yield "lossless_roce.prom", prometheus.render(report)
+    yield "lossless_roce.prom", [prometheus.render(report)]
 
 
-def as_json(value: t.Mapping[str, t.Any]) -> str:
+def as_json(value: t.Mapping[str, t.Any]) -> t.Iterator[str]:
     """A run or a report as JSON text, for people too: a line a key, and a line a finding or pair.
 
     Not json's own indent, which takes a line a value and several times as long.
     """
-    return f"{_mapping(value)}\n"
+    yield from _mapping(value)
+    yield "\n"
 
 
-def _mapping(value: t.Mapping[str, t.Any]) -> str:
-    lines = [f"{json.dumps(key)}: {_part(key, item)}" for key, item in value.items()]
-    return "{\n" + ",\n".join(lines) + "\n}" if lines else "{}"
+def _mapping(value: t.Mapping[str, t.Any]) -> t.Iterator[str]:
+    lead = "{\n"
+    for key, item in value.items():
+        yield f"{lead}{json.dumps(key)}: "
+        yield from _value(key, item)
+        lead = ",\n"
+    yield "\n}"
 
 
-def _part(key: str, value: t.Any) -> str:
+def _value(key: str, value: t.Any) -> t.Iterator[str]:
     if key == "runs":
-        return "{\n" + ",\n".join(f"{json.dumps(title)}: {_mapping(run)}" for title, run in value.items()) + "\n}"
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        return "[\n" + ",\n".join(map(json.dumps, value)) + "\n]"
-    return json.dumps(value)
+        lead = "{\n"
+        for title, run in value.items():
+            yield f"{lead}{json.dumps(title)}: "
+            yield from _mapping(run)
+            lead = ",\n"
+        yield "\n}"
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        lead = "[\n"
+        for item in value:
+            yield f"{lead}{json.dumps(item)}"
+            lead = ",\n"
+        yield "\n]"
+    else:
+        yield json.dumps(value)
 
 
 @contextlib.contextmanager
@@ -159,13 +174,14 @@ def _locked(folder: Path) -> t.Iterator[None]:
         os.close(handle)
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: t.Iterable[str]) -> None:
     """Replace a file at once, with the permissions that the user's umask gives. Bad characters are spelled out."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         with os.fdopen(handle, "wb") as file:
-            file.write(text.encode("utf-8", "backslashreplace"))
+            for piece in text:
+                file.write(piece.encode("utf-8", "backslashreplace"))
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)

@@ -24,7 +24,7 @@ def test_every_verdict_is_what_ci_takes_it_for(make_finding: Make, make_run: Mak
         make_finding(verdict=verdict, port=verdict, cause=f"why {verdict}" if verdict != "pass" else "", remedy="mend")
         for verdict in ("pass", "fail", "pending", "unknown", "skipped")
     ]
-    text = render([make_run(findings)])
+    text = "".join(render([make_run(findings)]))
     cases = _cases(text)
     assert list(cases["node1/pass", "pfc"]) == []
     (failure,) = cases["node1/fail", "pfc"]
@@ -41,7 +41,9 @@ def test_every_verdict_is_what_ci_takes_it_for(make_finding: Make, make_run: Mak
 
 
 def test_a_suite_a_run(make_finding: Make, make_run: Make) -> None:
-    root = ET.fromstring(render([make_run([make_finding()], title="drift"), make_run([make_finding(verdict="fail")])]))
+    root = ET.fromstring(
+        "".join(render([make_run([make_finding()], title="drift"), make_run([make_finding(verdict="fail")])]))
+    )
     assert [suite.get("name") for suite in root] == ["drift", "verify"]
     assert (root.get("tests"), root.get("failures")) == ("2", "1")
 
@@ -55,7 +57,7 @@ def test_cases_have_names_of_their_own(make_finding: Make, make_pair: Make, make
         make_finding(),
         make_finding(check="fabric", host="", port=""),
     ]
-    assert set(_cases(render([make_run(findings)]))) == {
+    assert set(_cases("".join(render([make_run(findings)])))) == {
         ("node1/ens1np0", "ib_write_bw to node2 rail 0"),
         ("node1/ens1np0", "ib_write_bw to node3 rail 0"),
         ("node1", "path_mtu to node2 rail 1"),
@@ -79,7 +81,7 @@ TEXT = st.text() | st.text(alphabet=st.characters(categories=["Cs", "Cc", "Cn"])
 )
 def test_whatever_a_finding_holds_the_xml_is_valid(findings: list[dict[str, t.Any]]) -> None:
     run = build_run("verify", findings, [], generated="2026-12-01T12:00:00Z", version="1")
-    written = render([run]).encode("utf-8", "strict")
+    written = "".join(render([run])).encode("utf-8", "strict")
     root = ET.fromstring(written)
     assert len(list(root.iter("testcase"))) == len(findings)
     assert len(list(root.iter("failure"))) == sum(finding["verdict"] == "fail" for finding in findings)
