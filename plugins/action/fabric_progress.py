@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 import typing as t
 
@@ -16,6 +17,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "run": {"type": "str", "required": True},
     "limit": {"type": "float", "required": True},
     "interval": {"type": "float", "default": 5},
+    "job": {"type": "str", "default": ""},
 }
 
 
@@ -35,21 +37,32 @@ class ActionModule(ActionBase):
         status: dict[str, t.Any] = {}
         while time.monotonic() < deadline and not status.get("done"):
             time.sleep(args["interval"])
-            status = self._look(args["run"])
+            status, ended = self._look(args["run"], args["job"])
             line = told(status)
             if line and line != shown:
                 Display().display(line)
                 shown = line
+            if ended:
+                break
         return {**result, "changed": False, "status": status}
 
-    def _look(self, run: str) -> dict[str, t.Any]:
-        """The status of this run; empty while there is none."""
-        text = self._low_level_execute_command(f"cat {STATUS_FILE}", executable="/bin/sh").get("stdout", "")
-        try:
-            status = json.loads(text)
-        except ValueError:
-            return {}
-        return status if isinstance(status, dict) and status.get("run") == run else {}
+    def _look(self, run: str, job: str) -> tuple[dict[str, t.Any], bool]:
+        """The status of this run, empty while there is none, and whether its job has ended, for good or ill."""
+        command = f"cat {STATUS_FILE}; echo; cat {shlex.quote(job)}" if job else f"cat {STATUS_FILE}"
+        text = self._low_level_execute_command(command, executable="/bin/sh").get("stdout", "")
+        first, _, second = text.partition("\n")
+        status = _mapping(first)
+        outcome = _mapping(second.strip())
+        # As async_status has it: what the job writes at its end is the module's result, which says nothing of a start.
+        return status if status.get("run") == run else {}, bool(outcome) and "started" not in outcome
+
+
+def _mapping(text: str) -> dict[str, t.Any]:
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return {}
+    return data if isinstance(data, dict) else {}
 
 
 def told(status: dict[str, t.Any]) -> str:

@@ -39,6 +39,12 @@ options:
     description: Seconds between two looks.
     type: float
     default: 5
+  job:
+    description:
+      - File of the background job, C(results_file) of the task that started it.
+      - With it the task also ends when the job has ended early, such as by an error.
+    type: str
+    default: ""
 """
 
 EXAMPLES = r"""
@@ -46,6 +52,7 @@ EXAMPLES = r"""
   lossless.roce.fabric_progress:
     run: "{{ run }}"
     limit: 600
+    job: "{{ started.results_file }}"
 """
 
 RETURN = r"""

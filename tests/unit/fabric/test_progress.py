@@ -1,0 +1,47 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Progress is told while a matrix runs, and nobody waits for a job that has ended."""
+
+from __future__ import annotations
+
+import json
+import types
+import typing as t
+
+import pytest
+from ansible_collections.lossless.roce.plugins.action import fabric_progress
+
+STATUS = {"run": "7", "name": "node1", "step": 1, "steps": 4, "left_s": 12.4, "done": False}
+
+
+def followed(monkeypatch: pytest.MonkeyPatch, looks: list[str], **arguments: t.Any) -> tuple[dict[str, t.Any], int]:
+    """The task's result and how many looks it took; each look at the node shows the next text."""
+    left = list(looks)
+    monkeypatch.setattr(fabric_progress.time, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(fabric_progress.ActionBase, "run", lambda *_args: {})
+    action = object.__new__(fabric_progress.ActionModule)
+    args = {"run": "7", "limit": 60.0, "interval": 1.0, "job": "", **arguments}
+    action._task = types.SimpleNamespace(check_mode=False)  # type: ignore[attr-defined]
+    action.validate_argument_spec = lambda **_kw: (None, args)  # type: ignore[method-assign]
+    action._low_level_execute_command = lambda *_a, **_k: {"stdout": left.pop(0)}  # type: ignore[method-assign]
+    return action.run(), len(looks) - len(left)
+
+
+def test_it_looks_until_the_run_is_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = json.dumps({**STATUS, "step": 3, "done": True})
+    result, looks = followed(monkeypatch, ["", json.dumps(STATUS), done, "never seen"])
+    assert looks == 3 and result["status"]["done"] is True
+
+
+@pytest.mark.parametrize("seen", ["", json.dumps(STATUS), json.dumps({**STATUS, "run": "an older one", "done": True})])
+def test_a_job_that_ended_by_an_error_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, seen: str) -> None:
+    running = f'{seen}\n{{"started": true, "finished": false, "ansible_job_id": "j1"}}'
+    failed = f'{seen}\n{{"failed": true, "msg": "TCP port 18514 is taken"}}'
+    _result, looks = followed(monkeypatch, [running, running, failed, "never seen"], job="/root/.ansible_async/j1")
+    assert looks == 3
+
+
+def test_a_line_for_people() -> None:
+    assert fabric_progress.told(STATUS) == "fabric: step 2 of 4, about 12 s left"
+    assert fabric_progress.told({**STATUS, "step": -1}) == "fabric: waiting for all hosts to be there"
+    assert fabric_progress.told({}) == ""
