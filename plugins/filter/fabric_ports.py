@@ -15,6 +15,7 @@ from ansible_collections.lossless.roce.plugins.module_utils.fabric.coverage impo
     broken_pairs,
     fabric_ports,
     lonely_rails,
+    matrix_hosts,
     peers_of,
     skipped_tests,
 )
@@ -76,6 +77,7 @@ class FilterModule:
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         functions: dict[str, t.Callable[..., t.Any]] = {
+            "matrix_hosts": matrix_hosts,
             "peers": peers_of,
             "broken_pairs": broken_pairs,
             "skipped_tests": skipped_tests,

@@ -66,6 +66,15 @@ def fabric_ports(declared: t.Sequence[t.Mapping[str, t.Any]]) -> list[dict[str, 
     ]
 
 
+def matrix_hosts(ports: Ports) -> list[dict[str, t.Any]]:
+    """The hosts as fabric_bandwidth takes them: {name, ports: [{name, rail, address}]}, by name."""
+    keys = ("name", "rail", "address")
+    return [
+        {"name": host, "ports": [{key: port[key] for key in keys} for port in own]}
+        for host, own in sorted(ports.items())
+    ]
+
+
 def lonely_rails(host: str, ports: Ports) -> list[dict[str, t.Any]]:
     """A failed finding for each rail of a host that no other host has: nothing was proven there."""
     by_rail = _by_rail(ports)

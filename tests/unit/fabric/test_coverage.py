@@ -13,9 +13,12 @@ from ansible_collections.lossless.roce.plugins.module_utils.fabric.coverage impo
     absent_host,
     broken_pairs,
     lonely_rails,
+    matrix_hosts,
     peers_of,
     skipped_tests,
 )
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.schedule import parse_hosts
+from ansible_collections.lossless.roce.plugins.modules.fabric_bandwidth import HOST_SPEC, PORT_SPEC
 
 FILTERS = FilterModule().filters()
 fabric_ports = FILTERS["fabric_ports"]
@@ -100,3 +103,14 @@ def test_two_ports_on_one_rail_are_refused() -> None:
 def test_ports_of_another_form_are_refused(ports: t.Any) -> None:
     with pytest.raises(AnsibleFilterError, match="was expected"):
         FILTERS["peers"]("a", ports)
+
+
+def test_the_hosts_are_what_the_matrix_takes() -> None:
+    """What peers need to know goes with the ports (mtu); fabric_bandwidth refuses what it does not know."""
+    port = {"name": "ens1np0", "rail": 0, "address": "198.51.100.1", "mtu": 9000}
+    hosts = matrix_hosts({"n1": [port], "n0": [port]})
+    assert [host["name"] for host in hosts] == ["n0", "n1"]
+    for host in hosts:
+        assert set(host) == {"name", "ports"} <= set(HOST_SPEC)
+        assert set(host["ports"][0]) == set(PORT_SPEC)
+    assert len(parse_hosts(hosts)) == 2
