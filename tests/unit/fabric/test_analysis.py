@@ -7,11 +7,13 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.analysis import (
+    Absence,
     Measured,
+    absences_from,
     explain,
-    findings,
     measured_from,
 )
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.blame import findings
 from hypothesis import given
 from hypothesis import strategies as st
 

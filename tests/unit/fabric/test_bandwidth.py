@@ -120,7 +120,7 @@ class Always:
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """How hosts meet has tests of its own."""
     monkeypatch.setattr(bandwidth, "Meeting", Always)
-    monkeypatch.setattr(bandwidth, "tell", lambda status: contextlib.nullcontext())
+    monkeypatch.setattr(bandwidth, "tell", lambda status, address: contextlib.nullcontext())
     monkeypatch.setattr(Always, "late", {})
 
 
