@@ -127,7 +127,10 @@ def plan(wanted: t.Mapping[str, t.Any], hosts: t.Sequence[t.Mapping[str, t.Any]]
     parsed = parse_hosts(hosts)
     rail = _number("rail", wanted.get("rail", 0))
     having = sorted(host.name for host in parsed if rail in host.rails)
-    receiver = str(wanted.get("receiver") or next(iter(having), ""))
+    if not having:
+        rails = ", ".join(map(str, sorted({rail for host in parsed for rail in host.rails}))) or "none"
+        raise PolicyError(f"incast: rail {rail} … one of the rails of the hosts that are there was expected: {rails}")
+    receiver = str(wanted.get("receiver") or having[0])
     others = [name for name in having if name != receiver]
     senders = wanted.get("senders")
     if senders is None:
