@@ -137,7 +137,11 @@ class FilterModule:
             "analysed": analysed,
             "suspects": suspects,
         }
-        refusing = {"incast_plan": plan, "incast_names": wanted_names, "incast_verdict": incast_verdict}
+        refusing: dict[str, t.Callable[..., t.Any]] = {
+            "incast_plan": plan,
+            "incast_names": wanted_names,
+            "incast_verdict": incast_verdict,
+        }
         return {
             **{name: _told(function) for name, function in functions.items()},
             **{name: _refused(function) for name, function in refusing.items()},

@@ -9,10 +9,10 @@ module: fabric_incast
 short_description: Run one host's part of an incast, with counters before and after
 version_added: 0.1.0
 description:
-  - Several hosts send to one port of one receiver at the same time. Every host that takes part runs this module with the
-    same options and works out its part.
-  - Each host reads its port's counters before anybody sends and after its own runs have ended. Other traffic meanwhile is
-    counted, too.
+  - Several hosts send to one port of one receiver at the same time. Every host that takes part runs this module with
+    the same options and works out its part.
+  - Each host reads its port's counters before anybody sends and after its own runs have ended. Other traffic
+    meanwhile is counted, too.
   - The parts of all hosts make the verdict. Role P(lossless.roce.fabric_test#role) puts them together.
   - Every run is bounded by O(time_limit), and no process outlives it.
 author:

@@ -50,7 +50,7 @@ def findings(
     ]
 
 
-Partners = t.Mapping[t.Tuple[str, int], t.Set[str]]
+Partners = t.Mapping[tuple[str, int], set[str]]
 
 
 def _partners_by_port(tests: t.Iterable[Measured]) -> Partners:

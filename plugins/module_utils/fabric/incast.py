@@ -87,7 +87,8 @@ class Incast:
         part = (self.receiver, *self.senders)
         return {
             host.name: [
-                address for rail, (_netdev, address) in sorted(host.rails.items(), key=lambda item: item[0] != self.rail)
+                address
+                for rail, (_netdev, address) in sorted(host.rails.items(), key=lambda item: item[0] != self.rail)
             ]
             for host in self.hosts
             if host.name in part and host.name != name
@@ -255,5 +256,3 @@ def told_counters(before: dict[str, int], after: dict[str, int], *, simulated: b
     deltas = {name: amount for name, amount in sorted(growth(before, after).items()) if _TOLD.fullmatch(name)}
     made_up = [name for name in deltas if simulated and not _REALLY_COUNTED.fullmatch(name)]
     return {"deltas": deltas, "simulated": made_up}
-
-

@@ -31,8 +31,12 @@ _SENT, _HANDLED, _IGNORED = "np_cnp_sent", "rp_cnp_handled", "rp_cnp_ignored"
 _BYTES = re.compile(r"rx_prio([0-7])_bytes")
 # Less than that is ARP, LLDP and the like.
 _TRAFFIC_BYTES = 1 << 16
-_PFC_REMEDY = "module lossless.roce.pfc (playbook lossless.roce.drift) on the hosts, and PFC on every port of the switch"
-_ECN_REMEDY = "module lossless.roce.ecn (playbook lossless.roce.drift); check next boot with lossless.roce.mlx5_firmware"
+_PFC_REMEDY = (
+    "module lossless.roce.pfc (playbook lossless.roce.drift) on the hosts, and PFC on every port of the switch"
+)
+_ECN_REMEDY = (
+    "module lossless.roce.ecn (playbook lossless.roce.drift); check next boot with lossless.roce.mlx5_firmware"
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,10 @@ class Part:
         found = [amount for name, amount in self.deltas.items() if re.fullmatch(pattern, name)]
         return sum(found) if found else None
 
+    def most(self, pattern: str) -> int:
+        """What the one of them grew by that grew most: several may count the same packet."""
+        return max((amount for name, amount in self.deltas.items() if re.fullmatch(pattern, name)), default=0)
+
 
 @dataclass
 class _Verdict:
@@ -67,6 +75,15 @@ class _Verdict:
     wrong: list[tuple[str, str]] = field(default_factory=list)
     silent: list[tuple[str, str]] = field(default_factory=list)
     untold: list[tuple[str, str]] = field(default_factory=list)
+
+    def is_wrong(self, cause: str, remedy: str = "") -> None:
+        self.wrong.append((cause, remedy))
+
+    def is_silent(self, cause: str, remedy: str) -> None:
+        self.silent.append((cause, remedy))
+
+    def cannot_tell(self, cause: str, remedy: str = "") -> None:
+        self.untold.append((cause, remedy))
 
 
 @dataclass(frozen=True)
@@ -128,7 +145,7 @@ def judge(
     if congested:
         _judge_reaction(seen, verdict)
     elif lossless is not False:
-        verdict.untold.append(_not_congested(seen, policy))
+        verdict.cannot_tell(*_not_congested(seen, policy))
     return _finding(seen, verdict, policy, lossless, congested)
 
 
@@ -138,14 +155,14 @@ _FOLLOWS = ("no_client", "peer_gone", "absent", "left")
 
 def _judge_runs(seen: _Seen, lost: list[str], verdict: _Verdict) -> None:
     if lost:
-        verdict.wrong.append((f"{', '.join(lost)} gave no result", "see their other findings; then test again"))
+        verdict.is_wrong(f"{', '.join(lost)} gave no result", "see their other findings; then test again")
     own = [run for run in seen.receiver.runs if run.get("failure") and run["failure"] not in _FOLLOWS]
     failed = [(seen.receiver.host, run) for run in own[:1]]
     failed += [(part.host, run) for part in seen.senders for run in part.runs if run.get("failure")]
     for host, run in failed:
-        verdict.wrong.append((f"{host}: {run['cause'] or run['failure']}", ""))
+        verdict.is_wrong(f"{host}: {run['cause'] or run['failure']}", "")
     if failed:
-        verdict.wrong.append(("so not all of them sent", "let lossless.roce.verify pass between these hosts first"))
+        verdict.is_wrong("so not all of them sent", "let lossless.roce.verify pass between these hosts first")
 
 
 def _judge_priority(seen: _Seen, verdict: _Verdict) -> None:
@@ -155,55 +172,48 @@ def _judge_priority(seen: _Seen, verdict: _Verdict) -> None:
     if total < _TRAFFIC_BYTES or by_prio.get(seen.prio, 0) >= total / 2:
         return
     busiest = max(by_prio, key=lambda prio: by_prio[prio])
-    verdict.wrong.append(
-        (
-            f"the data rode priority {busiest} ({by_prio[busiest]} of {total} bytes), and not the lossless one,"
-            f" {seen.prio} ({by_prio.get(seen.prio, 0)} bytes)",
-            "trust dscp and the DSCP map on all ports and on the switch; the traffic class of the senders (--tclass)",
-        )
+    verdict.is_wrong(
+        f"the data rode priority {busiest} ({by_prio[busiest]} of {total} bytes), and not the lossless one,"
+        f" {seen.prio} ({by_prio.get(seen.prio, 0)} bytes)",
+        "trust dscp and the DSCP map on all ports and on the switch; the traffic class of the senders (--tclass)",
     )
 
 
 def _judge_loss(seen: _Seen, policy: Policy, verdict: _Verdict) -> bool | None:
     """Whether nothing was lost; None when no counter tells."""
     if (seen.everywhere("[rt]x_global_pause") or 0) > 0:
-        verdict.wrong.append(
-            (
-                f"global (802.3x) pause is in use ({seen.everywhere('[rt]x_global_pause')} frames): it stops all"
-                " classes, CNPs included",
-                f"turn global pause off, then PFC on: {_PFC_REMEDY}",
-            )
+        verdict.is_wrong(
+            f"global (802.3x) pause is in use ({seen.everywhere('[rt]x_global_pause')} frames): it stops all"
+            " classes, CNPs included",
+            f"turn global pause off, then PFC on: {_PFC_REMEDY}",
         )
     discards, disorder, retries = (seen.everywhere(p) for p in (_DISCARDS, _OUT_OF_ORDER, _RETRIES))
     if discards:
-        verdict.wrong.append(_why_discards(seen, policy, discards))
+        verdict.is_wrong(*_why_discards(seen, policy))
     if disorder and not discards:
-        verdict.wrong.append(
-            (
-                f"packets came out of sequence ({disorder}) and no host's port dropped any: the switch lost them",
-                "PFC on the switch's ports for this priority, its DSCP map, headroom and buffers; packet spraying",
-            )
+        verdict.is_wrong(
+            f"packets came out of sequence ({disorder}) and no host's port dropped any: the switch lost them",
+            "PFC on the switch's ports for this priority, its DSCP map, headroom and buffers; packet spraying",
         )
     if retries and not discards and not disorder:
-        verdict.wrong.append(
-            (
-                f"{retries} requests were sent again after a time-out, with no loss counted: packets stood too long",
-                "pause storms and PFC deadlock on the way; the queue pairs' timeout (fabric_test_qp_timeout)",
-            )
+        verdict.is_wrong(
+            f"{retries} requests were sent again after a time-out, with no loss counted: packets stood too long",
+            "pause storms and PFC deadlock on the way; the queue pairs' timeout (fabric_test_qp_timeout)",
         )
     if discards is None and disorder is None and retries is None:
-        verdict.untold.append(("no counter of loss is there on any of the hosts", ""))
+        verdict.cannot_tell("no counter of loss is there on any of the hosts", "")
         return None
     return not (discards or disorder or retries)
 
 
-def _why_discards(seen: _Seen, policy: Policy, discards: int) -> tuple[str, str]:
+def _why_discards(seen: _Seen, policy: Policy) -> tuple[str, str]:
     """The port that dropped, and what its pause counters say of it."""
-    dropping = [part for part in (seen.receiver, *seen.senders) if part.sum(_DISCARDS.format(prio=seen.prio))]
-    worst = max(dropping, key=lambda part: part.sum(_DISCARDS.format(prio=seen.prio)) or 0)
-    where = f"{worst.host} ({worst.netdev}) dropped {worst.sum(_DISCARDS.format(prio=seen.prio))} packets"
+    pattern = _DISCARDS.format(prio=seen.prio)
+    dropping = [part for part in (seen.receiver, *seen.senders) if part.most(pattern)]
+    worst = max(dropping, key=lambda part: part.most(pattern))
+    where = f"{worst.host} ({worst.netdev}) dropped {worst.most(pattern)} packets"
     if len(dropping) > 1:
-        where += f" of {discards} in all"
+        where += f", and {', '.join(part.host for part in dropping if part is not worst)} some as well"
     sent = worst.sum(f"tx_prio{seen.prio}_pause")
     if sent is None and policy.pfc:
         return (
@@ -232,8 +242,10 @@ def _is_congested(seen: _Seen, policy: Policy) -> bool:
 def _not_congested(seen: _Seen, policy: Policy) -> tuple[str, str]:
     link = "an unknown link rate" if policy.link_gbps is None else f"{policy.link_gbps:g} Gb/s"
     return (
-        f"nothing was congested: {len(seen.rates())} sender(s) sent {sum(seen.rates()):.4g} Gb/s in sum of {link}, and"
-        " there was no mark, no CNP, no pause and no drop; this proves nothing",
+        (
+            f"nothing was congested: {len(seen.rates())} sender(s) sent {sum(seen.rates()):.4g} Gb/s in sum of {link},"
+            " and there was no mark, no CNP, no pause and no drop; this proves nothing"
+        ),
         "more senders, more queue pairs or larger messages, so that they fill the receiver's port",
     )
 
@@ -247,7 +259,7 @@ def _judge_reaction(seen: _Seen, verdict: _Verdict) -> None:
             for name, amount, where in ((_SENT, sent, seen.receiver.host), (_HANDLED, handled, "the senders"))
             if amount is None
         ]
-        verdict.untold.append((f"there is no counter {' and '.join(lacking)}: this driver counts no CNPs", ""))
+        verdict.cannot_tell(f"there is no counter {' and '.join(lacking)}: this driver counts no CNPs", "")
     elif not sent:
         _judge_silence(seen, marks, verdict)
     elif not handled:
@@ -256,43 +268,39 @@ def _judge_reaction(seen: _Seen, verdict: _Verdict) -> None:
             if ignored
             else "none arrived or none was acted on: the reaction point is off, or CNPs are lost in their class"
         )
-        verdict.silent.append(
-            (f"{seen.receiver.host} sent {sent} CNPs and no sender handled one: {why}", f"{_ECN_REMEDY}; the CNP class")
+        verdict.is_silent(
+            f"{seen.receiver.host} sent {sent} CNPs and no sender handled one: {why}", f"{_ECN_REMEDY}; the CNP class"
         )
 
 
 def _judge_silence(seen: _Seen, marks: int | None, verdict: _Verdict) -> None:
     """The receiver sent no CNP."""
     if marks:
-        verdict.silent.append(
-            (
-                f"{seen.receiver.host} got {marks} marked packets and sent no CNP: its notification point is off for"
-                f" priority {seen.prio}",
-                _ECN_REMEDY,
-            )
+        verdict.is_silent(
+            f"{seen.receiver.host} got {marks} marked packets and sent no CNP: its notification point is off for"
+            f" priority {seen.prio}",
+            _ECN_REMEDY,
         )
     elif seen.paused:
-        verdict.silent.append(
-            (
-                f"senders were held by PFC alone ({seen.paused} pause frames) and no packet was marked, no CNP sent: ECN"
-                " is off, and whoever shares the paused links waits as well (head-of-line blocking)",
-                "ECN on the switch's queue of this priority, with thresholds below those of PFC;"
-                " ECN bits in the traffic class",
-            )
+        verdict.is_silent(
+            f"senders were held by PFC alone ({seen.paused} pause frames) and no packet was marked, no CNP sent:"
+            " ECN is off, and whoever shares the paused links waits as well (head-of-line blocking)",
+            "ECN on the switch's queue of this priority, with thresholds below those of PFC;"
+            " ECN bits in the traffic class",
         )
     else:
-        verdict.untold.append(
-            (
-                "the port was full, and nothing was marked, paused or dropped: congestion control by round trip (RTT)"
-                " leaves no such trace, and neither does a switch with room for all of it",
-                "a longer fabric_test_incast_duration; the queue counters of the switch",
-            )
+        verdict.cannot_tell(
+            "the port was full, and nothing was marked, paused or dropped: congestion control by round trip (RTT)"
+            " leaves no such trace, and neither does a switch with room for all of it",
+            "a longer fabric_test_incast_duration; the queue counters of the switch",
         )
 
 
 _SIMULATED = (
-    "Soft-RoCE has no CNPs and no PFC: these counters are made up by the simulated card, so that only launch, collection"
-    " and differences are shown here",
+    (
+        "Soft-RoCE has no CNPs and no PFC: these counters are made up by the simulated card, so that only launch,"
+        " collection and differences are shown here"
+    ),
     "the same test on real cards",
 )
 

@@ -86,14 +86,16 @@ def choose(tests: t.Sequence[Measured], causes: t.Sequence[Cause]) -> list[list[
 
 def _of_cause(cause: Cause, partners: Partners) -> list[Retest]:
     if cause.kind in _OWN:
-        return [one for host in cause.hosts for rail in cause.rails for one in _with_partner(host, rail, cause, partners)]
+        return [
+            one for host in cause.hosts for rail in cause.rails for one in _with_partner(host, rail, cause, partners)
+        ]
     if cause.kind != "pair":
         return []
     retests = []
     for rail in cause.rails:
         ends = [one for host in cause.hosts for one in _with_partner(host, rail, cause, partners)]
         # Without a third host the pair would fail again and say nothing new.
-        retests += [Retest(*cause.hosts, rail), *ends] if ends else []
+        retests += [Retest(cause.hosts[0], cause.hosts[1], rail), *ends] if ends else []
     return retests
 
 
@@ -107,7 +109,9 @@ def settle(cause: Cause, retests: t.Sequence[Retest], again: t.Iterable[Measured
     if cause.kind not in (*_OWN, "pair"):
         return Settled(NOT_RETESTED, "")
     if not retests:
-        third = "test with a host that is known to be good" if cause.kind != "pair" else "test each end with a third host"
+        third = (
+            "test with a host that is known to be good" if cause.kind != "pair" else "test each end with a third host"
+        )
         return Settled(UNTOLD, "no known-good partner was there to test with again", third)
     if again is None:
         return Settled(NOT_RETESTED, "", "test again with a known-good partner")
@@ -161,6 +165,4 @@ def _settle_pair(cause: Cause, measured: list[Measured]) -> Settled:
     if not set(cause.hosts) <= {h for m in others for h in (m.client, m.server)}:
         unknown = "the pair failed again, and not both of its ends were tested with third hosts"
         return Settled(UNTOLD, unknown, "test each end with a third host", tuple(measured))
-    return Settled(
-        CONFIRMED, "the pair failed again, while its ends did well with third hosts", "", tuple(measured)
-    )
+    return Settled(CONFIRMED, "the pair failed again, while its ends did well with third hosts", "", tuple(measured))

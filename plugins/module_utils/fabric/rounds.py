@@ -15,8 +15,8 @@ from ..errors import PolicyError
 
 SCOPES = ("all", "sample", "ring", "reference", "pairs")
 # Kind and number; of given pairs the pairs themselves.
-Round = t.Tuple[str, t.Any]
-Pair = t.Tuple[int, int]
+Round = tuple[str, t.Any]
+Pair = tuple[int, int]
 
 
 def all_rounds(count: int) -> list[Round]:

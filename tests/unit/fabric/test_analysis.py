@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sim_matrix import matrix
 
+
 def named(tests: list[Measured], leaves: dict[str, str] | None = None) -> list[tuple[t.Any, ...]]:
     """Kind, hosts and rails of each cause."""
     return [(cause.kind, cause.hosts, cause.rails) for cause in explain(tests, leaves)]

@@ -170,10 +170,8 @@ def test_c10_all_traffic_rode_priority_0() -> None:
     deltas = told_counters(before, after, simulated=False)["deltas"]
     finding = judged(parts(receiver=deltas))
     assert finding.verdict == "fail" and "(136571931490 of 136571931490 bytes)" in finding.cause
-    right = judge(
-        parts(receiver=deltas), parse_policy({"data_prio": 0, "data_dscp": 0, "tos": 2, "pfc": [0], "ecn": {"0": True}}),
-        receiver="n0", senders=["n1", "n2", "n3"], rail=0,
-    )  # fmt: skip
+    prio0 = parse_policy({"data_prio": 0, "data_dscp": 0, "tos": 2, "pfc": [0], "ecn": {"0": True}})
+    right = judged(parts(receiver=deltas), prio0)
     assert "rode priority" not in right.cause
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sim_matrix import matrix
 
-Pair = t.Tuple[t.FrozenSet[str], int]
+Pair = tuple[frozenset[str], int]
 
 
 def pairs(tests: list[Measured], leaves: dict[str, str] | None = None) -> set[Pair]:
