@@ -69,9 +69,9 @@ options:
   scope:
     description:
       - V(all) tests every pair, V(ring) each host with the next, V(reference) the host O(reference) with each other,
-        and V(sample) as many rounds of all pairs as O(samples) says, drawn by O(seed).
+        V(sample) as many rounds of all pairs as O(samples) says, drawn by O(seed), and V(pairs) only O(pairs).
     type: str
-    choices: [all, sample, ring, reference]
+    choices: [all, sample, ring, reference, pairs]
     default: all
   samples:
     description: Number of rounds of a sample.
@@ -92,6 +92,21 @@ options:
     default: one_by_one
   left_out:
     description: Pairs that are not tested on a rail, since their path is known to be broken.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      hosts:
+        description: Names of the two hosts.
+        type: list
+        elements: str
+        required: true
+      rail:
+        description: Number of the rail.
+        type: int
+        required: true
+  pairs:
+    description: The pairs that are tested on a rail with O(scope=pairs).
     type: list
     elements: dict
     default: []

@@ -161,6 +161,21 @@ def test_a_peer_that_is_not_there(ansible: Ansible, node1: Node) -> None:
     assert "does not answer" in result["findings"][0]["cause"]
 
 
+def test_incast_is_collected_and_what_is_made_up_is_said_to_be(ansible: Ansible, node1: Node, node2: Node) -> None:
+    """One sender is no incast, and proves nothing; launch, collection and differences are real."""
+    incast = {"receiver": "node1", "rail": 1, "senders": ["node2"]}
+    run = ansible.playbook(
+        "verify", fabric_test_incast=incast, fabric_test_incast_duration=4, fabric_test_iterations=20
+    )
+    assert run.rc == 0, run.output
+    (finding,) = [f for f in ansible.findings("verify") if f["check"] == "incast"]
+    assert (finding["verdict"], finding["host"], finding["port"]) == ("unknown", "node1", "ens2np0")
+    assert finding["observed"]["gbps"]["node2"] == pytest.approx(0.048, abs=0.01)
+    assert finding["observed"]["deltas"]["receiver rx_prio3_bytes"] > 10_000_000
+    assert "receiver np_cnp_sent" in finding["observed"]["simulated"]
+    assert "made up by the simulated card" in finding["cause"]
+
+
 def test_all_sizes_as_people_run_it(ansible: Ansible, lab: Lab, node1: Node) -> None:
     """-a -q 10 --report_gbits is among what can be asked for."""
     hosts = [

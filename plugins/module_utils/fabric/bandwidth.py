@@ -168,7 +168,8 @@ class Outcome:
                 return failed_latency(self.failure, max_latency_usec, **where)
             return judge_latency(measurement, max_latency_usec, **where)
         if self.failure is not None:
-            return failed(self.failure, link_gbps, efficiency, **where)
+            gone = {"gone": self.test.peer} if self.failure.kind == "absent" else {}
+            return failed(self.failure, link_gbps, efficiency, **where, **gone)
         return judge(measurement, link_gbps, efficiency, **where)
 
     def cm_finding(self, host_name: str) -> Finding | None:
@@ -372,7 +373,8 @@ def _no_client(test: PairTest, limit: float) -> Failure:
     )
 
 
-def _absent(test: PairTest, reason: str) -> Failure:
+def absent(test: PairTest, reason: str) -> Failure:
+    """Why a test cannot be: its partner will not come, for a reason in Meeting's words."""
     return Failure(
         "absent" if "since step" in reason or "did not come" in reason else "left",
         reason,
@@ -382,9 +384,11 @@ def _absent(test: PairTest, reason: str) -> Failure:
 
 
 def run_matrix(
-    host: Host, tests: list[PairTest], options: Options, status: Status, *, refuse_busy: bool = True
+    host: Host, tests: list[PairTest], options: Options, status: Status, *, refuse_busy: bool = True, listen: str = ""
 ) -> list[Outcome]:
     """Run this host's tests, step by step with its partners; ``status`` tells how far it is.
+
+    listen: address on which partners are answered; empty for all of this host's
 
     Raises PolicyError for options that contradict themselves, ToolMissing, RoceError when a job uses one of the ports
     or another run is under way.
@@ -395,8 +399,8 @@ def run_matrix(
     if host.which(options.tool) is None:
         raise ToolMissing(options.tool, PACKAGES["ib_write_bw"])
     if refuse_busy:
-        _refuse_busy(host, [port for port in ports if any(test.netdev in (port.netdev, port.ibdev) for test in tests)])
-    with tell(status):
+        refuse_jobs(host, [port for port in ports if any(test.netdev in (port.netdev, port.ibdev) for test in tests)])
+    with tell(status, address=listen):
         try:
             return list(_run_steps(host, ports, tests, options, status))
         finally:
@@ -445,7 +449,7 @@ def _run_step(
     """The tests of one step, all at once: they are with one partner, on a rail each."""
     reason = meeting.meet(tests[0].peer, tests[0].step)
     if reason:
-        return [Outcome(test, [], options.tool, failure=_absent(test, reason)) for test in tests]
+        return [Outcome(test, [], options.tool, failure=absent(test, reason)) for test in tests]
     outcomes = [plan_test(host, ports, test, options) for test in tests]
     with ThreadPoolExecutor(max_workers=len(outcomes)) as pool:
         for done in [pool.submit(run_test, host, outcome, options) for outcome in outcomes]:
@@ -460,7 +464,8 @@ def _show(host: Host, status: Status) -> None:
         host.write(STATUS_FILE, json.dumps(asdict(status)) + "\n")
 
 
-def _refuse_busy(host: Host, ports: list[Port]) -> None:
+def refuse_jobs(host: Host, ports: list[Port]) -> None:
+    """Raise RoceError when programs of others have queue pairs on the ports."""
     busy = busy_ports(host, ports)
     if busy:
         reasons = "; ".join(f"{netdev}: {reason}" for netdev, reason in busy.items())

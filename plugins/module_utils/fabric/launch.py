@@ -19,7 +19,7 @@ from ..errors import PolicyError, RoceError
 from ..findings import FAIL, PASS, PENDING, UNKNOWN, Finding
 from ..host import Host
 from ..parsers.addresses import parse_addresses
-from . import analysis
+from . import analysis, blame
 from .bandwidth import TOOLS
 from .coverage import absent_host, lonely_rails
 from .part import run_from
@@ -294,8 +294,9 @@ def joined(matrix: t.Mapping[str, t.Any], results: t.Mapping[str, dict[str, t.An
         else:
             found += _findings(results[name], results[name]["where"])
             found += _of_host(lonely_rails(name, here), name, "")
-    measured = analysis.measured_from([finding.as_dict() for finding in found], TOOLS)
-    return found + analysis.findings(measured, matrix["leaves"])
+    seen = [finding.as_dict() for finding in found]
+    measured, absences = analysis.measured_from(seen, TOOLS), analysis.absences_from(seen, TOOLS)
+    return found + blame.findings(measured, matrix["leaves"], absences)
 
 
 def _could_not_run(name: str, error: str) -> Finding:

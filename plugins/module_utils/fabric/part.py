@@ -54,12 +54,17 @@ def parse_matrix(raw: t.Mapping[str, t.Any], options: Options) -> Matrix:
         seed=raw["seed"],
         reference=raw["reference"],
         at_once=raw["rails"] == "at_once",
-        left_out=frozenset((frozenset(pair["hosts"]), pair["rail"]) for pair in raw["left_out"]),
+        left_out=_pairs(raw["left_out"]),
+        pairs=_pairs(raw.get("pairs") or ()),
     )
     if not raw["budget"]:
         return matrix
     a_test = options.duration + _START_AND_END_S if options.duration else options.time_limit
     return fit_budget(matrix, a_test, raw["budget"])
+
+
+def _pairs(raw: t.Iterable[t.Mapping[str, t.Any]]) -> frozenset[tuple[frozenset[str], int]]:
+    return frozenset((frozenset(pair["hosts"]), int(pair["rail"])) for pair in raw)
 
 
 def run_part(
@@ -74,6 +79,7 @@ def run_part(
     max_latency_usec: float | None = None,
     refuse_busy: bool = True,
     dry_run: bool = False,
+    listen: str = "",
 ) -> dict[str, t.Any]:
     """Run (or in a dry run plan) the tests of host ``name``: {matrix, outcomes, timing, findings} as plain JSON."""
     tests = matrix.tests_of(name)
@@ -82,7 +88,7 @@ def run_part(
     if dry_run:
         outcomes = plan_tests(host, tests, options)
     else:
-        outcomes = run_matrix(host, tests, options, status, refuse_busy=refuse_busy)
+        outcomes = run_matrix(host, tests, options, status, refuse_busy=refuse_busy, listen=listen)
     judged = []
     for outcome in [] if dry_run else outcomes:
         judged += [outcome.cm_finding(name), outcome.finding(name, link_gbps, efficiency, max_latency_usec)]

@@ -38,6 +38,7 @@ MATRIX_SPEC: dict[str, dict[str, t.Any]] = {
     "reference": {"type": "str", "default": ""},
     "rails": {"type": "str", "choices": ["one_by_one", "at_once"], "default": "one_by_one"},
     "left_out": {"type": "list", "elements": "dict", "default": [], "options": PAIR_SPEC},
+    "pairs": {"type": "list", "elements": "dict", "default": [], "options": PAIR_SPEC},
     "budget": {"type": "float", "default": 0},
 }
 RUN_SPEC: dict[str, dict[str, t.Any]] = {

@@ -125,7 +125,7 @@ class Always:
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """How hosts meet has tests of its own."""
     monkeypatch.setattr(bandwidth, "Meeting", Always)
-    monkeypatch.setattr(bandwidth, "tell", lambda status: contextlib.nullcontext())
+    monkeypatch.setattr(bandwidth, "tell", lambda status, address: contextlib.nullcontext())
     monkeypatch.setattr(Always, "late", {})
 
 
@@ -354,6 +354,7 @@ def test_a_partner_that_is_gone_is_named_by_whoever_is_left() -> None:
         finding = verdict(outcome)
         assert finding.verdict == "fail" and finding.observed["failure"] == "absent"
         assert finding.cause == "node2 has not answered since step 3 (12:00:00)"
+        assert finding.observed["gone"] == "node2"
     assert host.started == []
 
 
