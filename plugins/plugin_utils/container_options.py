@@ -28,7 +28,7 @@ def container_options(asked: Mapping[str, t.Any]) -> dict[str, t.Any]:
 
     asked: gpus (none, gpus, cdi), gpu_devices, rdma (none, devices, cdi), network, netns_mode (shared or exclusive,
     None where nobody looked), memlock (bytes, -1 for no limit), shm_size, capabilities, cpus, numa_cpus, numa_node,
-    mounts ({source, target, read_only}), env, nccl, ssh_keys, jupyter_token
+    mounts ({source, target, read_only}), env, nccl
     """
     _check_network(str(asked.get("network") or ""), asked.get("netns_mode"))
     memlock = _limit(asked.get("memlock", -1))
@@ -121,17 +121,12 @@ def _mount(mount: t.Any) -> dict[str, t.Any]:
 
 
 def _environment(asked: Mapping[str, t.Any]) -> dict[str, str]:
-    """NCCL's variables, then the user's own, then what the entrypoint reads."""
+    """NCCL's variables, then the user's own."""
     env = {**(asked.get("nccl") or {}), **(asked.get("env") or {})}
     for name in env:
         if not _VARIABLE.fullmatch(str(name)):
             raise OptionError(f"pytorch_image_env: {name!r} … the name of a variable was expected")
-    values = {str(name): _text(value) for name, value in env.items()}
-    if asked.get("ssh_keys"):
-        values["SSH_AUTHORIZED_KEYS"] = "\n".join(map(str, asked["ssh_keys"]))
-    if asked.get("jupyter_token"):
-        values["JUPYTER_TOKEN"] = str(asked["jupyter_token"])
-    return values
+    return {str(name): _text(value) for name, value in env.items()}
 
 
 def _text(value: t.Any) -> str:

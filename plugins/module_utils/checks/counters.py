@@ -79,13 +79,20 @@ def diagnose(host: Host, context: Context) -> list[Finding]:
 
 def read(host: Host, port: Port) -> Counters:
     """Counters of the netdev and of the RDMA port; of what can't be read there are none."""
-    folder = f"/sys/class/infiniband/{port.ibdev}/ports/{port.ibport}/hw_counters"
-    texts = {name: (host.read_optional(f"{folder}/{name}") or "").strip() for name in host.listdir(folder)}
-    rdma = {name: int(text) for name, text in texts.items() if name != "lifespan" and re.fullmatch("[0-9]{1,20}", text)}
+    rdma = read_rdma(host, port)
     try:
         return {**parse_statistics(host.run("ethtool", "-S", port.netdev).out), **rdma}
     except RoceError:
         return rdma
+
+
+def read_rdma(host: Host, port: Port, folder: str = "hw_counters", names: t.Iterable[str] | None = None) -> Counters:
+    """Counters of the RDMA port in sysfs (sysfs-class-infiniband): those that are named, or all of the folder."""
+    base = f"/sys/class/infiniband/{port.ibdev}/ports/{port.ibport}/{folder}"
+    wanted = host.listdir(base) if names is None else names
+    # lifespan is how long the driver keeps a reading, and no counter.
+    texts = {name: (host.read_optional(f"{base}/{name}") or "").strip() for name in wanted if name != "lifespan"}
+    return {name: int(text) for name, text in texts.items() if re.fullmatch("[0-9]{1,20}", text)}
 
 
 def judge(netdev: str, before: Counters, after: Counters, *, data_prio: int | None, lossless: bool) -> list[Finding]:

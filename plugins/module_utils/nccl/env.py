@@ -122,11 +122,9 @@ def _refuse(
     )
     found = check([Setting(name, value, "environment") for name, value in both.items()], node)
     problems = [finding.cause for finding in found if finding.verdict == FAIL]
-    problems += [
-        f"environment: {name}={given[name]}, and the policy and the node's ports make it {derived[name]}"
-        for name in ("NCCL_IB_HCA",)
-        if name in given and name in derived and given[name] != derived[name]
-    ]
+    own, wanted = given.get("NCCL_IB_HCA"), derived.get("NCCL_IB_HCA")
+    if own is not None and wanted is not None and own != wanted:
+        problems.append(f"environment: NCCL_IB_HCA={own}, and the policy and the node's ports make it {wanted}")
     if problems:
         raise PolicyError("; ".join(problems))
 

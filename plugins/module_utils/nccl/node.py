@@ -90,12 +90,12 @@ def converge(host: Host, wanted: Wanted, dry_run: bool) -> dict[str, t.Any]:
         interface=wanted.interface,
         tuning=wanted.tuning,
     )
+    before = {path: host.read_optional(path) or "" for path in (wanted.conf, wanted.env_file) if path}
     texts = {}
     if wanted.conf:
-        texts[wanted.conf] = merged_conf(host.read_optional(wanted.conf) or "", variables)
+        texts[wanted.conf] = merged_conf(before[wanted.conf], variables)
     if wanted.env_file:
         texts[wanted.env_file] = env_file(variables)
-    before = {path: host.read_optional(path) or "" for path in texts}
     operations = [operation for path, text in texts.items() if before[path] != text for operation in _write(path, text)]
     if not dry_run:
         for operation in operations:

@@ -11,8 +11,10 @@ import re
 import typing as t
 from dataclasses import dataclass, field
 
+from ..checks.counters import read_rdma
 from ..errors import RoceError
 from ..findings import FAIL, PASS, SKIPPED, Finding
+from ..parsers.statistics import growth
 
 if t.TYPE_CHECKING:
     from ..host import Host
@@ -73,7 +75,7 @@ class Sampler:
     def __init__(self, host: Host, ports: t.Sequence[Port]) -> None:
         self._host, self._ports = host, ports
         self._gpus = host.which("nvidia-smi") is not None
-        self._start = {port.netdev: self._counters(port) for port in ports}
+        self._start = {port.netdev: read_rdma(host, port) for port in ports}
         self._last: dict[str, tuple[float, dict[str, int]]] = {}
         self.samples = Samples()
 
@@ -94,7 +96,7 @@ class Sampler:
             self.samples.gpus.setdefault(gpu, []).append(percent)
 
     def _take_port(self, port: Port) -> None:
-        now, data = self._host.now(), self._read(port, "counters", _DATA)
+        now, data = self._host.now(), read_rdma(self._host, port, "counters", _DATA)
         if len(data) < len(_DATA):
             return
         if port.netdev in self._last:
@@ -108,20 +110,9 @@ class Sampler:
     def finish(self) -> Samples:
         """The readings, with how much the counters of each port grew from start to end."""
         for port in self._ports:
-            before, after = self._start[port.netdev], self._counters(port)
-            grown = {name: after[name] - value for name, value in before.items() if after.get(name, -1) > value}
-            self.samples.growth[port.netdev] = grown
+            grown = growth(self._start[port.netdev], read_rdma(self._host, port))
+            self.samples.growth[port.netdev] = {name: amount for name, amount in grown.items() if amount}
         return self.samples
-
-    def _counters(self, port: Port) -> dict[str, int]:
-        folder = f"/sys/class/infiniband/{port.ibdev}/ports/{port.ibport}/hw_counters"
-        names = [name for name in self._host.listdir(folder) if name != "lifespan"]
-        return self._read(port, "hw_counters", names)
-
-    def _read(self, port: Port, folder: str, names: t.Sequence[str]) -> dict[str, int]:
-        base = f"/sys/class/infiniband/{port.ibdev}/ports/{port.ibport}/{folder}"
-        texts = {name: (self._host.read_optional(f"{base}/{name}") or "").strip() for name in names}
-        return {name: int(text) for name, text in texts.items() if re.fullmatch(r"[0-9]{1,20}", text)}
 
 
 def judge_gpus(samples: Samples, target: float, *, judged: bool) -> list[Finding]:

@@ -9,6 +9,7 @@ import contextlib
 import ipaddress
 import typing as t
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ..errors import CommandTimeout, RoceError, ToolMissing
 from ..findings import FAIL, SKIPPED, Finding
@@ -66,6 +67,17 @@ class Ran:
     def right(self) -> bool:
         """Whether it came to its end."""
         return self.failure is None and not self.culprit
+
+    # Once the run is over its text does not change any more, and may be long.
+    @cached_property
+    def results(self) -> Results:
+        """What its ranks reported."""
+        return parse_events(self.text)
+
+    @cached_property
+    def log(self) -> NcclLog:
+        """What NCCL logged."""
+        return parse_log(self.text)
 
 
 def run_smoke(host: Host, job: Job, *, refuse_busy: bool = True, dry_run: bool = False) -> dict[str, t.Any]:
@@ -297,19 +309,22 @@ def _judge(job: Job, node: NodeFacts, runs: t.Sequence[Ran]) -> list[Finding]:
                 Finding("nccl_cleanup", FAIL, cause=run.left_behind, remedy="remove it by hand", evidence=run.label)
             )
     if SOCKET in by_label and by_label[SOCKET].right and job.index == 0:
-        main = by_label[MAIN].text
-        over_socket = "Socket" in parse_log(main).networks
-        tcp = parse_events(by_label[SOCKET].text)
-        findings += judge_ratio(parse_events(main), tcp, over_socket=over_socket)
+        main = by_label[MAIN]
+        over_socket = "Socket" in main.log.networks
+        findings += judge_ratio(main.results, by_label[SOCKET].results, over_socket=over_socket)
     return findings
 
 
 def _judge_run(job: Job, node: NodeFacts, run: Ran) -> list[Finding]:
-    results, log = parse_events(run.text), parse_log(run.text)
+    results = run.results
     inside = judge_inside(results.facts) if job.ports and not job.accept_socket and run.label == MAIN else []
     if run.culprit:
         return [*inside, _followed(run)]
-    said = prove(log, _expected(job, node, results)) if job.backend == "nccl" and run.label == MAIN and run.text else []
+    said = (
+        prove(run.log, _expected(job, node, results))
+        if job.backend == "nccl" and run.label == MAIN and run.text
+        else []
+    )
     if run.failure is not None:
         return _one_cause(run, run.failure, [*inside, *(finding for finding in said if finding.verdict == FAIL)])
     if run.label == TRAINING:
@@ -319,7 +334,7 @@ def _judge_run(job: Job, node: NodeFacts, run: Ran) -> list[Finding]:
     return [
         *_without_doubles(inside, said),
         *(said if job.backend == "nccl" else [_plumbing()]),
-        *_sums(job, run, results),
+        *_sums(job, run),
         *_load(job, run, judged=False),
         *judge_ports(run.samples),
     ]
@@ -371,12 +386,12 @@ def _plumbing() -> Finding:
     return Finding("nccl_path", SKIPPED, cause=GLOO, evidence="backend gloo")
 
 
-def _sums(job: Job, run: Ran, results: Results) -> list[Finding]:
+def _sums(job: Job, run: Ran) -> list[Finding]:
     names = [member.name for member in job.members]
     if job.tool == NCCL_TESTS:
         return judge_table(parse_table(run.text), ranks=int(job.ranks) * len(names), min_busbw=job.min_busbw)
-    judged = [judge_results(results, job.backend, names, first=job.index == 0, took_s=run.took_s)]
-    return [*judged, *judge_busbw(results.largest(), job.min_busbw, of_one_host=job.one_host)]
+    judged = [judge_results(run.results, job.backend, names, first=job.index == 0, took_s=run.took_s)]
+    return [*judged, *judge_busbw(run.results.largest(), job.min_busbw, of_one_host=job.one_host)]
 
 
 def _load(job: Job, run: Ran, *, judged: bool) -> list[Finding]:
@@ -384,7 +399,7 @@ def _load(job: Job, run: Ran, *, judged: bool) -> list[Finding]:
 
 
 def _as_dict(job: Job, run: Ran) -> dict[str, t.Any]:
-    results, log = parse_events(run.text), parse_log(run.text)
+    results = run.results
     return {
         "label": run.label,
         "command": run.argv,
@@ -395,12 +410,8 @@ def _as_dict(job: Job, run: Ran) -> dict[str, t.Any]:
         "start": results.start,
         "facts": results.facts,
         "train": results.train,
-        "path": summary(log) if _spoke(log) else {},
+        "path": summary(run.log) if run.log.processes else {},
         "samples": run.samples.as_dict(),
         "log": _log(job, run) if job.log_folder and run.text.strip() else "",
         "output": run.text[-4000:],
     }
-
-
-def _spoke(log: NcclLog) -> bool:
-    return bool(log.processes)
