@@ -28,6 +28,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "fail": {"type": "bool", "default": True},
     "ports": {"type": "raw"},
     "bandwidth": {"type": "raw"},
+    "timing": {"type": "raw"},
 }
 
 
@@ -81,6 +82,7 @@ def _run(args: dict[str, t.Any]) -> Run:
         version=collection_version(),
         ports=args["ports"],
         bandwidth=args["bandwidth"],
+        timing=args["timing"],
     )
 
 
@@ -89,6 +91,7 @@ def _write(run: Run, path: Path, display: Display) -> dict[str, str]:
     folder = Path(os.path.abspath(path))
     for warning in save(folder, run):
         display.warning(printable(warning))
-    files = {"report": str(folder / "report.html"), "json": str(folder / "report.json")}
+    names = {"report": "report.html", "json": "report.json", "junit": "junit.xml", "prometheus": "lossless_roce.prom"}
+    files = {key: str(folder / name) for key, name in names.items()}
     display.display(f"report: {files['report']}")
     return files

@@ -41,32 +41,18 @@ _raw:
   elements: path
 """
 
-import hashlib
-import tempfile
 import typing as t
 from pathlib import Path
 
 from ansible import constants
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.lossless.roce.plugins.plugin_utils.program import build
-
-_SOURCES = Path(__file__).resolve().parents[1] / "module_utils"
+from ansible_collections.lossless.roce.plugins.plugin_utils.program import stored
 
 
 class LookupModule(LookupBase):
     """The path of the program."""
 
     def run(self, terms: list[t.Any], variables: dict[str, t.Any] | None = None, **kwargs: t.Any) -> list[str]:
-        """Build it anew, which takes a moment; hosts that share a folder write the same bytes."""
+        """Build it, and say where it is."""
         self.set_options(var_options=variables, direct=kwargs)
-        content = build(_SOURCES, "agent.py", self.get_option("python"))
-        path = Path(constants.DEFAULT_LOCAL_TMP) / f"lossless-roce-{hashlib.sha256(content).hexdigest()}"
-        if not path.exists():
-            _write(path, content)
-        return [str(path)]
-
-
-def _write(path: Path, content: bytes) -> None:
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        file.write(content)
-    Path(file.name).replace(path)
+        return [str(stored("agent.py", self.get_option("python"), Path(constants.DEFAULT_LOCAL_TMP)))]

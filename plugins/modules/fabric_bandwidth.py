@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fabric_bandwidth
-short_description: Run one host's part of a matrix of bandwidth tests
+short_description: Run one host's part of a matrix of bandwidth or latency tests
 version_added: 0.1.0
 description:
   - Every host gets the same list of hosts and works out its own part - with whom, on which rail, as server or client.
@@ -69,9 +69,9 @@ options:
   scope:
     description:
       - V(all) tests every pair, V(ring) each host with the next, V(reference) the host O(reference) with each other,
-        and V(sample) as many rounds of all pairs as O(samples) says, drawn by O(seed).
+        V(sample) as many rounds of all pairs as O(samples) says, drawn by O(seed), and V(pairs) only O(pairs).
     type: str
-    choices: [all, sample, ring, reference]
+    choices: [all, sample, ring, reference, pairs]
     default: all
   samples:
     description: Number of rounds of a sample.
@@ -105,6 +105,21 @@ options:
         description: Number of the rail.
         type: int
         required: true
+  pairs:
+    description: The pairs that are tested on a rail with O(scope=pairs).
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      hosts:
+        description: Names of the two hosts.
+        type: list
+        elements: str
+        required: true
+      rail:
+        description: Number of the rail.
+        type: int
+        required: true
   budget:
     description:
       - Seconds that the whole matrix may take. Where all rounds do not fit, as many as do are drawn.
@@ -125,14 +140,19 @@ options:
   tool:
     description: The program of perftest that runs.
     type: str
-    choices: [ib_write_bw, ib_read_bw, ib_send_bw]
+    choices: [ib_write_bw, ib_read_bw, ib_send_bw, ib_write_lat, ib_read_lat, ib_send_lat]
     default: ib_write_bw
+  max_latency_usec:
+    description:
+      - For C(ib_*_lat), the microseconds that the median of the smallest message size may take (with O(duration) the
+        average, since perftest then tells no median). Without it latency is measured and not judged.
+      - A write and a send are half of the way there and back, a read is the whole of it.
+    type: float
   size:
-    description: Message size in bytes.
+    description: Message size in bytes. By default 65536, and 2 for C(ib_*_lat).
     type: int
-    default: 65536
   qps:
-    description: Number of queue pairs.
+    description: Number of queue pairs. C(ib_*_lat) uses one, one message at a time, in one direction.
     type: int
     default: 1
   iterations:
@@ -174,6 +194,13 @@ options:
     description: Register GPU memory by dma-buf (C(--use_cuda_dmabuf)).
     type: bool
     default: false
+  rdma_cm:
+    description:
+      - Before each test try a short C(ib_write_bw -R), a connection by rdma_cm, for at most ten seconds. It uses the
+        TOS that the node sets for rdma_cm (M(lossless.roce.cma_roce)), not O(tclass).
+      - What comes out is the finding C(rdma_cm). The test itself runs in any case.
+    type: bool
+    default: false
   time_limit:
     description: Seconds after which a run is ended.
     type: float
@@ -203,15 +230,27 @@ EXAMPLES = r"""
 
 RETURN = r"""
 outcomes:
-  description: Each test with its role, peer, command, Gb/s as measured, all rows, kind of failure and what was printed.
+  description:
+    - Each test with its role, peer, command, Gb/s as measured, all rows, kind of failure and what was printed.
+      Rows of a latency test are in microseconds.
   returned: success
   type: list
   elements: dict
 findings:
-  description: A finding on each test that this host judges, named like the program. The client judges a pair.
+  description:
+    - A finding on each test that this host judges, named like the program. The client judges a pair.
+      With O(rdma_cm) also one named C(rdma_cm) on each.
   returned: success
   type: list
   elements: dict
+timing:
+  description:
+    - The steps that this host had a part in, as C(step) and C(round) (both from 0) and C(seconds) that the step took,
+      waiting for the partner included.
+  returned: success, empty in check mode
+  type: list
+  elements: dict
+  sample: [{step: 0, round: 0, seconds: 4.213}, {step: 1, round: 0, seconds: 4.197}]
 matrix:
   description: C(rounds), C(steps), C(measurements) of all hosts, and C(limit_s), the seconds it takes at most.
   returned: success
@@ -220,52 +259,9 @@ matrix:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.lossless.roce.plugins.module_utils.errors import RoceError
-from ansible_collections.lossless.roce.plugins.module_utils.fabric.bandwidth import TOOLS, Options
-from ansible_collections.lossless.roce.plugins.module_utils.fabric.part import parse_matrix, run_part
-from ansible_collections.lossless.roce.plugins.module_utils.fabric.rounds import SCOPES
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.part import run_from
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.spec import JUDGE_SPEC, MATRIX_SPEC, RUN_SPEC
 from ansible_collections.lossless.roce.plugins.module_utils.host import Host
-
-PORT_SPEC = {
-    "name": {"type": "str", "required": True},
-    "rail": {"type": "int", "required": True},
-    "address": {"type": "str", "required": True},
-}
-HOST_SPEC = {
-    "name": {"type": "str", "required": True},
-    "ports": {"type": "list", "elements": "dict", "required": True, "options": PORT_SPEC},
-}
-PAIR_SPEC = {
-    "hosts": {"type": "list", "elements": "str", "required": True},
-    "rail": {"type": "int", "required": True},
-}
-MATRIX_SPEC = {
-    "hosts": {"type": "list", "elements": "dict", "required": True, "options": HOST_SPEC},
-    "scope": {"type": "str", "choices": list(SCOPES), "default": "all"},
-    "samples": {"type": "int", "default": 1},
-    "seed": {"type": "int", "default": 0},
-    "reference": {"type": "str", "default": ""},
-    "rails": {"type": "str", "choices": ["one_by_one", "at_once"], "default": "one_by_one"},
-    "left_out": {"type": "list", "elements": "dict", "default": [], "options": PAIR_SPEC},
-    "budget": {"type": "float", "default": 0},
-}
-RUN_SPEC = {
-    "tool": {"type": "str", "choices": list(TOOLS), "default": "ib_write_bw"},
-    "size": {"type": "int", "default": 65536},
-    "qps": {"type": "int", "default": 1},
-    "iterations": {"type": "int", "default": 5000},
-    "duration": {"type": "int", "default": 0},
-    "all_sizes": {"type": "bool", "default": False},
-    "bidirectional": {"type": "bool", "default": False},
-    "use_cm": {"type": "bool", "default": False},
-    "tclass": {"type": "int"},
-    "tx_depth": {"type": "int"},
-    "qp_timeout": {"type": "int"},
-    "rdma_mtu": {"type": "int"},
-    "cuda": {"type": "int"},
-    "dmabuf": {"type": "bool", "default": False},
-    "time_limit": {"type": "float", "default": 60},
-    "barrier_limit": {"type": "float", "default": 120},
-}
 
 
 def main() -> None:
@@ -273,9 +269,7 @@ def main() -> None:
         argument_spec={
             "name": {"type": "str", "required": True},
             "run": {"type": "str", "default": ""},
-            "link_gbps": {"type": "float"},
-            "efficiency": {"type": "float", "default": 0.9},
-            "when_busy": {"type": "str", "choices": ["refuse", "force"], "default": "refuse"},
+            **JUDGE_SPEC,
             **MATRIX_SPEC,
             **RUN_SPEC,
         },
@@ -283,19 +277,7 @@ def main() -> None:
     )
     params = module.params
     try:
-        options = Options(**{key: params[key] for key in RUN_SPEC})
-        matrix = parse_matrix({key: params[key] for key in MATRIX_SPEC}, options)
-        part = run_part(
-            Host(),
-            matrix,
-            options,
-            name=params["name"],
-            run=params["run"],
-            link_gbps=params["link_gbps"],
-            efficiency=params["efficiency"],
-            refuse_busy=params["when_busy"] == "refuse",
-            dry_run=module.check_mode,
-        )
+        part = run_from(Host(), params, name=params["name"], run=params["run"], dry_run=module.check_mode)
     except RoceError as exc:
         module.fail_json(msg=str(exc))
     module.exit_json(changed=False, **part)

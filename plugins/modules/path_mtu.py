@@ -11,6 +11,7 @@ version_added: 0.1.0
 description:
   - Sends packets of the declared MTU that must not be fragmented to every peer, over the port of each rail.
   - Compares the MTU of both ends first. Where full-size packets do not pass, finds the largest that do.
+  - Compares the active RDMA MTU of both ends, as C(ibv_devinfo) tells it.
 author:
   - lossless.roce contributors (!UNKNOWN)
 extends_documentation_fragment:
@@ -33,6 +34,9 @@ options:
     description: The declared MTU in bytes.
     type: int
     required: true
+  rdma_mtu:
+    description: The declared RDMA MTU in bytes, which both ends must at least run. Without it they must only agree.
+    type: int
   peers:
     description: The other ends, from the filter P(lossless.roce.peers#filter).
     type: list
@@ -58,6 +62,9 @@ options:
       mtu:
         description: The MTU that the peer's port runs, if known.
         type: int
+      rdma_mtu:
+        description: The RDMA MTU that is active on the peer's port. Where it is not known, C(rdma_mtu) stays unknown.
+        type: int
 """
 
 EXAMPLES = r"""
@@ -65,13 +72,14 @@ EXAMPLES = r"""
   lossless.roce.path_mtu:
     name: node1
     mtu: 9000
+    rdma_mtu: 4096
     peers:
-      - {name: node2, address: 198.51.100.2, netdev: ens1np0, rail: 0}
+      - {name: node2, address: 198.51.100.2, netdev: ens1np0, rail: 0, mtu: 9000, rdma_mtu: 4096}
 """
 
 RETURN = r"""
 findings:
-  description: A finding on each path, C(path_mtu).
+  description: Two findings on each path, C(path_mtu) and C(rdma_mtu).
   returned: success
   type: list
   elements: dict
@@ -79,7 +87,7 @@ findings:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.lossless.roce.plugins.module_utils.errors import RoceError
-from ansible_collections.lossless.roce.plugins.module_utils.fabric.path_mtu import Peer, check_peer
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.path_mtu import Peer, check_peers
 from ansible_collections.lossless.roce.plugins.module_utils.host import Host
 
 PEER_SPEC = {
@@ -88,6 +96,7 @@ PEER_SPEC = {
     "netdev": {"type": "str", "required": True},
     "rail": {"type": "int", "required": True},
     "mtu": {"type": "int"},
+    "rdma_mtu": {"type": "int"},
 }
 
 
@@ -96,13 +105,15 @@ def main() -> None:
         argument_spec={
             "name": {"type": "str", "required": True},
             "mtu": {"type": "int", "required": True},
+            "rdma_mtu": {"type": "int"},
             "peers": {"type": "list", "elements": "dict", "required": True, "options": PEER_SPEC},
         },
         supports_check_mode=True,
     )
-    params, host = module.params, Host()
+    params = module.params
+    peers = [Peer(**peer) for peer in params["peers"]]
     try:
-        found = [check_peer(host, params["name"], Peer(**peer), params["mtu"]) for peer in params["peers"]]
+        found = check_peers(Host(), params["name"], peers, params["mtu"], params["rdma_mtu"])
     except RoceError as exc:
         module.fail_json(msg=str(exc))
     module.exit_json(changed=False, findings=[finding.as_dict() for finding in found])

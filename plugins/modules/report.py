@@ -10,7 +10,8 @@ short_description: Judge findings, print their summary and write the report
 version_added: 0.1.0
 description:
   - Takes the findings that modules and roles of this collection return, and gives them one verdict.
-  - Prints a summary and writes C(report.html), one file that needs no network, and C(report.json).
+  - Prints a summary and writes C(report.html), one file that needs no network, the same as data in C(report.json),
+    C(junit.xml) for CI systems, and C(lossless_roce.prom) for the textfile collector of node_exporter.
   - Runs on the control node only, once for all hosts of the play. No host is connected to.
     With C(run_once) all hosts get the registered result, and without it the first one.
   - Several playbooks may write into one folder, one after the other. Each run has a title, and is a section of the
@@ -72,6 +73,13 @@ options:
       - Findings of check C(ib_write_bw) are drawn without being named here.
     type: list
     elements: dict
+  timing:
+    description:
+      - How long the rounds of the bandwidth tests took, as filter P(lossless.roce.fabric_timing#filter) returns it.
+      - A mapping with C(rounds), a list of mappings with C(round), C(seconds) and C(ideal_s), and where known
+        C(wall_s), C(ideal_s) and C(ratio) of all; what is not given of these is reckoned from the rounds.
+      - It is shown, and has no say in the verdict.
+    type: dict
 """
 
 EXAMPLES = r"""
@@ -128,4 +136,14 @@ json:
   returned: when the report was written
   type: str
   sample: /srv/fabric/build/report/report.json
+junit:
+  description: Path of the same for CI systems.
+  returned: when the report was written
+  type: str
+  sample: /srv/fabric/build/report/junit.xml
+prometheus:
+  description: Path of the metrics, for the textfile collector of node_exporter.
+  returned: when the report was written
+  type: str
+  sample: /srv/fabric/build/report/lossless_roce.prom
 """

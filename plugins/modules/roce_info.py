@@ -67,7 +67,10 @@ info:
   returned: success
   type: dict
 declared:
-  description: The declared ports, each with C(netdev), C(ibdev), C(mtu) and C(busy) as found.
+  description:
+    - The declared ports, each with C(netdev), C(ibdev), C(mtu) and C(busy) as found, and with C(rdma_mtu), the active
+      one by C(ibv_devinfo), and C(leaf), the switch (C(chassis), C(port)) that lldpd heard there. Both are empty where
+      nothing tells them.
   returned: success
   type: list
   elements: dict
@@ -81,6 +84,7 @@ findings:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.lossless.roce.plugins.module_utils.checks.links import check_ports
 from ansible_collections.lossless.roce.plugins.module_utils.errors import RoceError
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.ends import told_to_peers
 from ansible_collections.lossless.roce.plugins.module_utils.host import Host
 from ansible_collections.lossless.roce.plugins.module_utils.info import declared_ports, gather
 
@@ -95,13 +99,13 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    host, declared = Host(), module.params["ports"]
     try:
-        info = gather(Host())
+        info = gather(host)
+        about = told_to_peers(host, declared_ports(declared, info)) if declared else []
     except RoceError as exc:
         module.fail_json(msg=str(exc))
-    declared = module.params["ports"]
     found = check_ports(declared, info, module.params["link_gbps"]) if declared else []
-    about = declared_ports(declared, info)
     module.exit_json(changed=False, info=info, declared=about, findings=[finding.as_dict() for finding in found])
 
 

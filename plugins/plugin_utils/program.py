@@ -9,12 +9,15 @@ nothing compressed, since the compressors of two machines differ.
 from __future__ import annotations
 
 import ast
+import hashlib
 import io
+import tempfile
 import typing as t
 import zipfile
 from pathlib import Path, PurePosixPath
 
 PACKAGE = "lossless_roce"
+_SOURCES = Path(__file__).resolve().parents[1] / "module_utils"
 _TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that the format knows
 _UNIX, _MODE = 3, 0o100644 << 16
 
@@ -29,6 +32,20 @@ def build(folder: Path, start: str, python: str) -> bytes:
     texts["__main__.py"] = f"import sys\n\nfrom {module} import main\n\nsys.exit(main())\n".encode()
     # -I: neither the environment nor the working folder has a say in what a root service imports.
     return f"#!{python} -I\n".encode() + _archive(texts)
+
+
+def stored(start: str, python: str, folder: Path) -> Path:
+    """The program of ``start`` (a file of module_utils) as a file in ``folder``, built anew, which takes a moment.
+
+    Hosts that share the folder write the same bytes.
+    """
+    content = build(_SOURCES, start, python)
+    path = folder / f"lossless-roce-{hashlib.sha256(content).hexdigest()}"
+    if not path.exists():
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+            file.write(content)
+        Path(file.name).replace(path)
+    return path
 
 
 def _archive(texts: dict[str, bytes]) -> bytes:

@@ -4,50 +4,14 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import typing as t
 
 import pytest
 from conftest import Ansible
-from roce_lab import Lab, Node
-from roce_lab.state import Shape
+from roce_lab import Node
 
 pytestmark = pytest.mark.full
-
-
-@pytest.fixture(scope="module")
-def four(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[tuple[Lab, Ansible]]:
-    """Four bare nodes with two rails."""
-    with Lab("full", Shape(nodes=4, rails=2), owner_pid=os.getpid()) as lab:
-        yield lab, Ansible(lab, tmp_path_factory.mktemp("full"))
-
-
-def test_four_nodes_every_pair_and_a_limited_run(four: tuple[Lab, Ansible]) -> None:
-    _lab, ansible = four
-    first = ansible.playbook("bootstrap", timeout=1800)
-    assert first.rc == 0, first.output
-    verify = ansible.playbook("verify", timeout=1800, fabric_test_iterations=100)
-    assert verify.rc == 0, verify.output
-    pairs = {
-        (f["observed"]["client"], f["observed"]["server"], f["observed"]["rail"])
-        for f in ansible.findings("verify")
-        if f["check"] == "ib_write_bw"
-    }
-    names = [f"node{number}" for number in range(1, 5)]
-    assert pairs == {(c, s, rail) for c in names for s in names if c != s for rail in (0, 1)}
-    limited = ansible.playbook("drift", "--limit", "node3")
-    assert limited.rc == 0, limited.output
-    assert {f["host"] for f in ansible.findings("drift")} == {"node3"}
-
-
-def test_a_node_that_is_gone_is_a_finding_and_the_others_go_on(four: tuple[Lab, Ansible]) -> None:
-    lab, ansible = four
-    lab.node(4).kill()
-    run = ansible.playbook("drift", timeout=1800)
-    assert run.rc != 0
-    failed = [f for f in ansible.findings("drift") if f["verdict"] == "fail"]
-    assert [(f["host"], f["check"]) for f in failed] == [("node4", "reached")]
 
 
 def test_all_sizes_as_people_run_it(ansible: Ansible, node1: Node, node2: Node) -> None:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from xml.etree import ElementTree
 
 import pytest
 from conftest import Ansible
@@ -48,6 +49,14 @@ def test_a_good_pair_passes_each_time(ansible: Ansible, node1: Node, times: int)
             assert finding["observed"]["rdma_mtu"] == 4096
             assert "--tclass=106" in finding["evidence"]
         assert {f["check"] for f in ansible.findings("verify")} >= {"path_mtu", "gid", "link", "pfc", "memlock"}
+        mtus = [f for f in ansible.findings("verify") if f["check"] == "rdma_mtu" and "from" in f["observed"]]
+        assert [(f["verdict"], f["observed"]["rdma_mtu"]) for f in mtus] == [
+            ("pass", {"node1": 4096, "node2": 4096})
+        ] * 4
+    # The same for CI and monitoring.
+    assert ElementTree.parse(ansible.report / "verify.junit.xml").getroot().get("failures") == "0"
+    metrics = (ansible.report / "lossless_roce.prom").read_text()
+    assert metrics.count('lossless_roce_bandwidth_gbps{run="verify",') == 4
 
 
 def test_a_slow_link_fails_with_observed_and_expected(ansible: Ansible, node2: Node) -> None:
@@ -106,7 +115,7 @@ def test_a_silent_mtu_hole_is_measured(ansible: Ansible, lab: Lab, node1: Node) 
     try:
         peer = {"name": "node2", "address": lab.node(2).address(0), "netdev": "ens1np0", "rail": 0}
         result = ansible.module("node1", "path_mtu", {"name": "node1", "mtu": 9000, "peers": [peer]})
-        (finding,) = result["findings"]
+        finding = next(f for f in result["findings"] if f["check"] == "path_mtu")
         assert finding["verdict"] == "fail"
         assert 2900 <= finding["observed"]["mtu"] <= 3000
         assert "without a word" in finding["cause"]
@@ -152,6 +161,21 @@ def test_a_peer_that_is_not_there(ansible: Ansible, node1: Node) -> None:
     assert "does not answer" in result["findings"][0]["cause"]
 
 
+def test_incast_is_collected_and_what_is_made_up_is_said_to_be(ansible: Ansible, node1: Node, node2: Node) -> None:
+    """One sender is no incast, and proves nothing; launch, collection and differences are real."""
+    incast = {"receiver": "node1", "rail": 1, "senders": ["node2"]}
+    run = ansible.playbook(
+        "verify", fabric_test_incast=incast, fabric_test_incast_duration=4, fabric_test_iterations=20
+    )
+    assert run.rc == 0, run.output
+    (finding,) = [f for f in ansible.findings("verify") if f["check"] == "incast"]
+    assert (finding["verdict"], finding["host"], finding["port"]) == ("unknown", "node1", "ens2np0")
+    assert finding["observed"]["gbps"]["node2"] == pytest.approx(0.048, abs=0.01)
+    assert finding["observed"]["deltas"]["receiver rx_prio3_bytes"] > 10_000_000
+    assert "receiver np_cnp_sent" in finding["observed"]["simulated"]
+    assert "made up by the simulated card" in finding["cause"]
+
+
 def test_all_sizes_as_people_run_it(ansible: Ansible, lab: Lab, node1: Node) -> None:
     """-a -q 10 --report_gbits is among what can be asked for."""
     hosts = [
@@ -162,3 +186,25 @@ def test_all_sizes_as_people_run_it(ansible: Ansible, lab: Lab, node1: Node) -> 
         words = " ".join(outcome["command"])
         assert "ib_write_bw -d mlx5_0 -i 1" in words
         assert " -a " in words and " -q 10 " in words and "--report_gbits" in words
+
+
+def test_rdma_cm_and_latency(ansible: Ansible, node1: Node) -> None:
+    """A connection by rdma_cm before each test, and microseconds in place of Gb/s."""
+    run = ansible.playbook(
+        "verify",
+        fabric_test_tool="ib_write_lat",
+        fabric_test_iterations=50,
+        fabric_test_rdma_cm=True,
+        fabric_test_max_latency_usec=1e6,
+    )
+    assert run.rc == 0, run.output
+    found = ansible.findings("verify")
+    for check in ("rdma_cm", "ib_write_lat"):
+        passed = [f["observed"] for f in found if f["check"] == check and f["verdict"] == "pass"]
+        assert sorted((one["client"], one["rail"]) for one in passed) == [
+            ("node1", 0),
+            ("node1", 1),
+            ("node2", 0),
+            ("node2", 1),
+        ]
+    assert all(f["observed"]["latency_usec"] > 0 for f in found if f["check"] == "ib_write_lat")

@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
 
-from ..errors import ParseError, PolicyError, RoceError, ToolMissing
+from ..errors import HostError, ParseError, PolicyError, RoceError, ToolMissing
 from ..findings import Finding
 from ..gids import read_gids
 from ..guards import busy_ports
@@ -20,7 +21,7 @@ from ..parsers.perftest import Failure, Measurement, addresses_exchanged, classi
 from ..ports import Port, find_ports
 from .meeting import Meeting, Status, tell
 from .schedule import PairTest
-from .verdict import JUDGED_SIZE, failed, judge
+from .verdict import JUDGED_SIZE, failed, failed_latency, judge, judge_cm, judge_latency
 
 if t.TYPE_CHECKING:
     from ..host import Done, Host
@@ -33,7 +34,14 @@ _OWN_FAULTS = ("no_device", "wrong_device", "port_down", "unknown_option", "meml
 _SERVER_SAYS = (*_OWN_FAULTS, "no_gid", "no_client", "absent")
 # Where a run shows how far it is.
 STATUS_FILE = "/run/lossless-roce-fabric.json"
-TOOLS = ("ib_write_bw", "ib_read_bw", "ib_send_bw")
+LATENCY_TOOLS = ("ib_write_lat", "ib_read_lat", "ib_send_lat")
+TOOLS = ("ib_write_bw", "ib_read_bw", "ib_send_bw", *LATENCY_TOOLS)
+# perftest's own default for a latency test: a message that costs next to no time on the wire.
+LATENCY_SIZE = 2
+# The connection by rdma_cm that comes before a test: seconds, bytes and messages. The kernel's own timeouts would be
+# more than a minute.
+_CM_LIMIT_S = 10.0
+_CM_SIZE, _CM_ITERATIONS = 4096, 5
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,7 @@ class Options:
     """How perftest runs: bytes, queue pairs, iterations or seconds; limits in seconds. None: perftest's default.
 
     cuda: number of the GPU whose memory is used; dmabuf: register it by dma-buf
+    rdma_cm: before each test, try a short connection by rdma_cm
     """
 
     tool: str = "ib_write_bw"
@@ -57,6 +66,7 @@ class Options:
     rdma_mtu: int | None = None
     cuda: int | None = None
     dmabuf: bool = False
+    rdma_cm: bool = False
     time_limit: float = 60.0
     barrier_limit: float = 120.0
 
@@ -71,12 +81,32 @@ class Options:
             raise PolicyError(f"duration {self.duration} s is not below time_limit {self.time_limit:g} s")
         if self.dmabuf and self.cuda is None:
             raise PolicyError("dmabuf: true, and no cuda … the number of a GPU was expected")
+        if self.measures_latency:
+            self._check_latency()
+
+    def _check_latency(self) -> None:
+        """A latency test has one message on its way, in one queue pair."""
+        for name, value in (("bidirectional", self.bidirectional), ("tx_depth", self.tx_depth)):
+            if value:
+                raise PolicyError(f"{name}: {value} with {self.tool} … that is for bandwidth tests; leave it out")
+        if self.qps != 1:
+            raise PolicyError(f"qps: {self.qps} with {self.tool} … 1 was expected")
+
+    @property
+    def measures_latency(self) -> bool:
+        """Whether the tool tells microseconds, not Gb/s."""
+        return self.tool in LATENCY_TOOLS
+
+    @property
+    def step_limit(self) -> float:
+        """Seconds that a step takes at most, for both ends."""
+        return self.time_limit + STEP_SLACK_S + (_CM_LIMIT_S if self.rdma_cm else 0.0)
 
 
 def arguments(test: PairTest, options: Options, ibdev: str, ibport: int, gid_index: int) -> list[str]:
     """perftest's argument vector; both ends get the same flags (perftest needs that)."""
-    argv = [options.tool, "-d", ibdev, "-i", str(ibport), "-x", str(gid_index), "-p", str(test.tcp_port)]
-    argv += ["-q", str(options.qps), "--report_gbits", "-F"]
+    argv = [options.tool, "-d", ibdev, "-i", str(ibport), "-x", str(gid_index), "-p", str(test.tcp_port), "-F"]
+    argv += [] if options.measures_latency else ["-q", str(options.qps), "--report_gbits"]
     argv += ["-a"] if options.all_sizes else ["-s", str(options.size)]
     argv += ["-D", str(options.duration)] if options.duration else ["-n", str(options.iterations)]
     argv += ["-b"] if options.bidirectional else []
@@ -93,7 +123,11 @@ def arguments(test: PairTest, options: Options, ibdev: str, ibport: int, gid_ind
 
 @dataclass
 class Outcome:
-    """How one end of one test went."""
+    """How one end of one test went.
+
+    cm_argv: the connection by rdma_cm before it, empty when there was none; cm_failure: what a client saw of it
+    seconds: what the step took, waiting for the other end included
+    """
 
     test: PairTest
     argv: list[str]
@@ -101,6 +135,9 @@ class Outcome:
     measurement: Measurement | None = None
     failure: Failure | None = None
     output: str = ""
+    cm_argv: list[str] = field(default_factory=list)
+    cm_failure: Failure | None = None
+    seconds: float = 0.0
 
     def as_dict(self) -> dict[str, t.Any]:
         """The outcome as plain JSON."""
@@ -113,22 +150,37 @@ class Outcome:
             "step": self.test.step,
             "command": self.argv,
             "gbps": row.average_gbps if row else None,
-            "rows": [asdict(row) for row in self.measurement.rows] if self.measurement else [],
+            "rows": [asdict(row) for row in self.measurement.results()] if self.measurement else [],
             "failure": self.failure.kind if self.failure else "",
             "output": self.output[-4000:],
         }
 
-    def finding(self, host_name: str, link_gbps: float | None, efficiency: float) -> Finding | None:
+    def finding(
+        self, host_name: str, link_gbps: float | None, efficiency: float, max_latency_usec: float | None = None
+    ) -> Finding | None:
         """The client judges the pair; a server speaks only of what is wrong at its own end."""
-        test = self.test
-        client = test.role == "client"
-        if not client and (self.failure is None or self.failure.kind not in _SERVER_SAYS):
+        if self.test.role == "server" and (self.failure is None or self.failure.kind not in _SERVER_SAYS):
             return None
-        names = {"client": host_name, "server": test.peer} if client else {"client": test.peer, "server": host_name}
-        where = {**names, "tool": self.tool, "rail": test.rail, "port": test.netdev, "evidence": " ".join(self.argv)}
+        where = {**self._where(host_name), "tool": self.tool, "evidence": " ".join(self.argv)}
+        measurement = self.measurement or Measurement()
+        if self.tool in LATENCY_TOOLS:
+            if self.failure is not None:
+                return failed_latency(self.failure, max_latency_usec, **where)
+            return judge_latency(measurement, max_latency_usec, **where)
         if self.failure is not None:
-            return failed(self.failure, link_gbps, efficiency, **where)
-        return judge(self.measurement or Measurement(), link_gbps, efficiency, **where)
+            gone = {"gone": self.test.peer} if self.failure.kind == "absent" else {}
+            return failed(self.failure, link_gbps, efficiency, **where, **gone)
+        return judge(measurement, link_gbps, efficiency, **where)
+
+    def cm_finding(self, host_name: str) -> Finding | None:
+        """What a client says of the connection by rdma_cm; None where it tried none."""
+        if self.test.role == "server" or not self.cm_argv:
+            return None
+        return judge_cm(self.cm_failure, **self._where(host_name), evidence=" ".join(self.cm_argv))
+
+    def _where(self, host_name: str) -> dict[str, t.Any]:
+        ends = (host_name, self.test.peer) if self.test.role == "client" else (self.test.peer, host_name)
+        return {"client": ends[0], "server": ends[1], "rail": self.test.rail, "port": self.test.netdev}
 
 
 def plan_test(host: Host, ports: list[Port], test: PairTest, options: Options) -> Outcome:
@@ -139,8 +191,15 @@ def plan_test(host: Host, ports: list[Port], test: PairTest, options: Options) -
     index = choose(read_gids(host, port.ibdev, port.ibport), test.address)
     if index is None:
         return Outcome(test, [], options.tool, failure=_no_gid(test, port))
-    argv = arguments(test, options, port.ibdev, port.ibport, index)
-    return Outcome(test, [*_beside_the_card(host, port), *argv], options.tool)
+    beside = _beside_the_card(host, port)
+    outcome = Outcome(test, [*beside, *arguments(test, options, port.ibdev, port.ibport, index)], options.tool)
+    if options.rdma_cm:
+        outcome.cm_argv = [*beside, *arguments(test, _CONNECTION, port.ibdev, port.ibport, index)]
+    return outcome
+
+
+# No traffic class: rdma_cm takes the node's default TOS, as applications do that set none.
+_CONNECTION = Options(use_cm=True, size=_CM_SIZE, iterations=_CM_ITERATIONS)
 
 
 def _beside_the_card(host: Host, port: Port) -> list[str]:
@@ -162,16 +221,55 @@ def run_test(host: Host, outcome: Outcome, options: Options) -> None:
 
 def _serve(host: Host, outcome: Outcome, options: Options) -> None:
     """Serve one client. The client has the limit; its server may go on a little longer."""
-    limit = options.time_limit + STEP_SLACK_S / 2
-    done, timed_out = _run(host, outcome.argv, limit)
+    limit = options.step_limit - STEP_SLACK_S / 2
+    with _listening_by_cm(host, outcome):
+        done, timed_out = _run(host, outcome.argv, limit)
     outcome.output = done.out + done.err
     outcome.failure = classify(outcome.output)
     if timed_out and not addresses_exchanged(outcome.output):
         outcome.failure = _no_client(outcome.test, limit)
 
 
+@contextlib.contextmanager
+def _listening_by_cm(host: Host, outcome: Outcome) -> t.Iterator[None]:
+    """Serve a connection by rdma_cm beside the test itself: ports of rdma_cm are no TCP ports, so both can listen."""
+    process = host.start("stdbuf", "-oL", *outcome.cm_argv) if outcome.cm_argv else None
+    try:
+        yield
+    finally:
+        if process is not None:
+            process.end()
+
+
+def _connect_by_cm(host: Host, outcome: Outcome) -> None:
+    """Try until the server listens, within the limit; the test itself goes on whatever comes out."""
+    deadline = host.now() + _CM_LIMIT_S
+    while True:
+        done, timed_out = _run(host, outcome.cm_argv, max(deadline - host.now(), 1.0))
+        failure = classify(done.out + done.err)
+        if failure is None and (timed_out or done.rc or not parse_text(done.out).rows):
+            failure = _no_connection(outcome.test, done)
+        outcome.cm_failure = failure
+        # A server that does not listen yet and one that is refused for ever look the same.
+        if failure is None or failure.kind != "no_cm_path" or timed_out or host.now() >= deadline:
+            return
+        host.sleep(_RETRY_S)
+
+
+def _no_connection(test: PairTest, done: Done) -> Failure:
+    return Failure(
+        "no_cm_path",
+        done.text()[-200:],
+        f"no connection by rdma_cm to {test.peer_address} carried data within {_CM_LIMIT_S:g} s",
+        "compare with the test by plain verbs: where that one passes, look at module rdma_ucm on both ends, the route"
+        " to the address, and default_roce_mode and default_roce_tos of both (rdma_cm uses them, plain verbs do not)",
+    )
+
+
 def _measure(host: Host, outcome: Outcome, options: Options) -> None:
     """Connect until the server listens, measure, and read the result."""
+    if outcome.cm_argv:
+        _connect_by_cm(host, outcome)
     deadline = host.now() + options.time_limit
     with host.temporary_directory() as folder:
         file = f"{folder}/result.json"
@@ -186,7 +284,7 @@ def _measure(host: Host, outcome: Outcome, options: Options) -> None:
             host.sleep(_RETRY_S)
         outcome.measurement = _result(outcome.output, host.read_optional(file) if extra else None, options)
     # Rows before the end say nothing for the run: it hung at the next size, or the other end failed.
-    if outcome.failure is None and (timed_out or done.rc or not outcome.measurement.rows):
+    if outcome.failure is None and (timed_out or done.rc or not outcome.measurement.results()):
         outcome.failure = _no_result(outcome, options, timed_out)
 
 
@@ -220,7 +318,7 @@ def _run(host: Host, argv: list[str], limit: float) -> tuple[Done, bool]:
 
 def _no_result(outcome: Outcome, options: Options, timed_out: bool) -> Failure:
     peer, limit = outcome.test.peer, f"{options.time_limit:g} s"
-    rows = outcome.measurement.rows if outcome.measurement else []
+    rows = outcome.measurement.results() if outcome.measurement else []
     if timed_out and rows:
         return Failure(
             "not_done",
@@ -275,7 +373,8 @@ def _no_client(test: PairTest, limit: float) -> Failure:
     )
 
 
-def _absent(test: PairTest, reason: str) -> Failure:
+def absent(test: PairTest, reason: str) -> Failure:
+    """Why a test cannot be: its partner will not come, for a reason in Meeting's words."""
     return Failure(
         "absent" if "since step" in reason or "did not come" in reason else "left",
         reason,
@@ -285,9 +384,11 @@ def _absent(test: PairTest, reason: str) -> Failure:
 
 
 def run_matrix(
-    host: Host, tests: list[PairTest], options: Options, status: Status, *, refuse_busy: bool = True
+    host: Host, tests: list[PairTest], options: Options, status: Status, *, refuse_busy: bool = True, listen: str = ""
 ) -> list[Outcome]:
     """Run this host's tests, step by step with its partners; ``status`` tells how far it is.
+
+    listen: address on which partners are answered; empty for all of this host's
 
     Raises PolicyError for options that contradict themselves, ToolMissing, RoceError when a job uses one of the ports
     or another run is under way.
@@ -296,10 +397,10 @@ def run_matrix(
     ports = find_ports(host)
     # The server's end is started by stdbuf, which hides that the program is not there.
     if host.which(options.tool) is None:
-        raise ToolMissing(options.tool, PACKAGES[options.tool])
+        raise ToolMissing(options.tool, PACKAGES["ib_write_bw"])
     if refuse_busy:
-        _refuse_busy(host, [port for port in ports if any(test.netdev in (port.netdev, port.ibdev) for test in tests)])
-    with tell(status):
+        refuse_jobs(host, [port for port in ports if any(test.netdev in (port.netdev, port.ibdev) for test in tests)])
+    with tell(status, address=listen):
         try:
             return list(_run_steps(host, ports, tests, options, status))
         finally:
@@ -327,7 +428,7 @@ def _partners(tests: list[PairTest]) -> dict[str, list[str]]:
 def _run_steps(
     host: Host, ports: list[Port], tests: list[PairTest], options: Options, status: Status
 ) -> t.Iterator[Outcome]:
-    meeting = Meeting(host, status, _partners(tests), step_limit=options.time_limit + STEP_SLACK_S)
+    meeting = Meeting(host, status, _partners(tests), step_limit=options.step_limit)
     _show(host, status)
     meeting.gather(options.barrier_limit)
     started = host.now()
@@ -335,7 +436,11 @@ def _run_steps(
         status.step = step
         status.left_s = (host.now() - started) / step * (status.steps - step) if step else 0.0
         _show(host, status)
-        yield from _run_step(host, ports, list(group), options, meeting)
+        begun = host.now()
+        outcomes = _run_step(host, ports, list(group), options, meeting)
+        for outcome in outcomes:
+            outcome.seconds = round(host.now() - begun, 3)
+        yield from outcomes
 
 
 def _run_step(
@@ -344,7 +449,7 @@ def _run_step(
     """The tests of one step, all at once: they are with one partner, on a rail each."""
     reason = meeting.meet(tests[0].peer, tests[0].step)
     if reason:
-        return [Outcome(test, [], options.tool, failure=_absent(test, reason)) for test in tests]
+        return [Outcome(test, [], options.tool, failure=absent(test, reason)) for test in tests]
     outcomes = [plan_test(host, ports, test, options) for test in tests]
     with ThreadPoolExecutor(max_workers=len(outcomes)) as pool:
         for done in [pool.submit(run_test, host, outcome, options) for outcome in outcomes]:
@@ -354,10 +459,13 @@ def _run_step(
 
 def _show(host: Host, status: Status) -> None:
     """Leave the status where the control node looks for it, without a Python to start for each look."""
-    host.write(STATUS_FILE, json.dumps(asdict(status)) + "\n")
+    # Only root can write there, and a job of a scheduler is mostly not: the tests are worth more than the progress.
+    with contextlib.suppress(HostError):
+        host.write(STATUS_FILE, json.dumps(asdict(status)) + "\n")
 
 
-def _refuse_busy(host: Host, ports: list[Port]) -> None:
+def refuse_jobs(host: Host, ports: list[Port]) -> None:
+    """Raise RoceError when programs of others have queue pairs on the ports."""
     busy = busy_ports(host, ports)
     if busy:
         reasons = "; ".join(f"{netdev}: {reason}" for netdev, reason in busy.items())

@@ -30,7 +30,7 @@ def broken_pairs(findings: t.Iterable[t.Mapping[str, t.Any]]) -> list[dict[str, 
 
 
 def peers_of(host: str, ports: Ports) -> list[dict[str, t.Any]]:
-    """The other ends of a host's rails: {name, address, netdev, rail, mtu}, with the MTU that the peer runs."""
+    """The other ends of a host's rails: {name, address, netdev, rail, mtu, rdma_mtu}; MTUs are the peer's."""
     by_rail = _by_rail(ports)
     return [
         {
@@ -39,6 +39,7 @@ def peers_of(host: str, ports: Ports) -> list[dict[str, t.Any]]:
             "netdev": own["name"],
             "rail": rail,
             "mtu": by_rail[peer][rail].get("mtu"),
+            "rdma_mtu": by_rail[peer][rail].get("rdma_mtu"),
         }
         for rail, own in sorted(by_rail.get(host, {}).items())
         for peer in sorted(ports)
@@ -47,7 +48,7 @@ def peers_of(host: str, ports: Ports) -> list[dict[str, t.Any]]:
 
 
 def fabric_ports(declared: t.Sequence[t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
-    """The ports of one host as its peers need to know them: {name (the netdev), rail, address, mtu}.
+    """The ports of one host as its peers need to know them: {name (the netdev), rail, address, mtu, rdma_mtu, leaf}.
 
     ``declared`` is what roce_info found out on them. Raises ValueError naming the port that cannot take part.
     """
@@ -61,7 +62,12 @@ def fabric_ports(declared: t.Sequence[t.Mapping[str, t.Any]]) -> list[dict[str, 
         if other is not port:
             raise ValueError(f"ports {other['name']} and {port['name']} are both on rail {port['rail']}")
     return [
-        {"name": port["netdev"] or port["name"], "rail": rail, "address": port["address"], "mtu": port["mtu"]}
+        {
+            "name": port["netdev"] or port["name"],
+            "rail": rail,
+            "address": port["address"],
+            **{key: port.get(key) for key in ("mtu", "rdma_mtu", "leaf")},
+        }
         for rail, port in sorted(by_rail.items())
     ]
 
@@ -73,6 +79,17 @@ def matrix_hosts(ports: Ports) -> list[dict[str, t.Any]]:
         {"name": host, "ports": [{key: port[key] for key in keys} for port in own]}
         for host, own in sorted(ports.items())
     ]
+
+
+def leaves_of(ports: Ports) -> dict[str, str]:
+    """Host -> the leaf switch that all of its ports hang on, by what LLDP told of them.
+
+    A host is left out whose ports hang on several (a bad leaf shows as a bad rail there), or of which LLDP tells
+    nothing.
+    """
+    switches = {host: {(port.get("leaf") or {}).get("chassis") for port in own} for host, own in ports.items()}
+    found = {host: [name for name in names if name] for host, names in switches.items()}
+    return {host: names[0] for host, names in found.items() if len(names) == 1}
 
 
 def lonely_rails(host: str, ports: Ports) -> list[dict[str, t.Any]]:

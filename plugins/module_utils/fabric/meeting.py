@@ -58,10 +58,13 @@ class _Server(socketserver.ThreadingTCPServer):
 
 
 @contextlib.contextmanager
-def tell(status: Status, port: int = PORT) -> t.Iterator[None]:
-    """Answer with ``status``, as it is at the time, whoever connects. Raises HostError when the port is taken."""
+def tell(status: Status, port: int = PORT, address: str = "") -> t.Iterator[None]:
+    """Answer with ``status``, as it is at the time, whoever connects to ``address`` (empty: any of this host).
+
+    Raises HostError when the port is taken.
+    """
     try:
-        server = _Server(("", port), _Handler)
+        server = _Server((address, port), _Handler)
     except OSError as exc:
         raise HostError(
             f"TCP port {port}: {exc.strerror}; another run of fabric_bandwidth on this host, or another program, has it"

@@ -6,14 +6,42 @@ from __future__ import annotations
 
 import typing as t
 
-from .bandwidth import STEP_SLACK_S, Options, plan_tests, run_matrix
+from .bandwidth import LATENCY_SIZE, LATENCY_TOOLS, Options, Outcome, plan_tests, run_matrix
 from .meeting import Status
 from .schedule import Matrix, fit_budget, parse_hosts
+from .spec import MATRIX_SPEC, RUN_SPEC
 
 if t.TYPE_CHECKING:
     from ..host import Host
 
 _START_AND_END_S = 3.0
+
+
+def parse_options(raw: t.Mapping[str, t.Any]) -> Options:
+    """How perftest runs, from the options of fabric_bandwidth. Raises PolicyError for what contradicts itself."""
+    given = {key: raw[key] for key in RUN_SPEC}
+    if given["size"] is None:
+        given["size"] = LATENCY_SIZE if given["tool"] in LATENCY_TOOLS else Options.size
+    options = Options(**given)
+    options.check()
+    return options
+
+
+def run_from(host: Host, raw: t.Mapping[str, t.Any], *, name: str, run: str, dry_run: bool = False) -> dict[str, t.Any]:
+    """Host ``name``'s part of what the options of fabric_bandwidth ask for; see run_part."""
+    options = parse_options(raw)
+    return run_part(
+        host,
+        parse_matrix({key: raw[key] for key in MATRIX_SPEC}, options),
+        options,
+        name=name,
+        run=run,
+        link_gbps=raw["link_gbps"],
+        efficiency=raw["efficiency"],
+        max_latency_usec=raw["max_latency_usec"],
+        refuse_busy=raw["when_busy"] == "refuse",
+        dry_run=dry_run,
+    )
 
 
 def parse_matrix(raw: t.Mapping[str, t.Any], options: Options) -> Matrix:
@@ -26,12 +54,17 @@ def parse_matrix(raw: t.Mapping[str, t.Any], options: Options) -> Matrix:
         seed=raw["seed"],
         reference=raw["reference"],
         at_once=raw["rails"] == "at_once",
-        left_out=frozenset((frozenset(pair["hosts"]), pair["rail"]) for pair in raw["left_out"]),
+        left_out=_pairs(raw["left_out"]),
+        pairs=_pairs(raw.get("pairs") or ()),
     )
     if not raw["budget"]:
         return matrix
     a_test = options.duration + _START_AND_END_S if options.duration else options.time_limit
     return fit_budget(matrix, a_test, raw["budget"])
+
+
+def _pairs(raw: t.Iterable[t.Mapping[str, t.Any]]) -> frozenset[tuple[frozenset[str], int]]:
+    return frozenset((frozenset(pair["hosts"]), int(pair["rail"])) for pair in raw)
 
 
 def run_part(
@@ -43,26 +76,37 @@ def run_part(
     run: str,
     link_gbps: float | None,
     efficiency: float,
+    max_latency_usec: float | None = None,
     refuse_busy: bool = True,
     dry_run: bool = False,
+    listen: str = "",
 ) -> dict[str, t.Any]:
-    """Run (or in a dry run plan) the tests of host ``name``: {matrix, results, findings} as plain JSON."""
+    """Run (or in a dry run plan) the tests of host ``name``: {matrix, outcomes, timing, findings} as plain JSON."""
     tests = matrix.tests_of(name)
     status = Status(run, name, steps=matrix.steps())
     started = host.now()
     if dry_run:
         outcomes = plan_tests(host, tests, options)
     else:
-        outcomes = run_matrix(host, tests, options, status, refuse_busy=refuse_busy)
-    judged = [] if dry_run else [outcome.finding(name, link_gbps, efficiency) for outcome in outcomes]
+        outcomes = run_matrix(host, tests, options, status, refuse_busy=refuse_busy, listen=listen)
+    judged = []
+    for outcome in [] if dry_run else outcomes:
+        judged += [outcome.cm_finding(name), outcome.finding(name, link_gbps, efficiency, max_latency_usec)]
     return {
         "matrix": {
             "rounds": len(matrix.rounds()),
             "steps": matrix.steps(),
             "measurements": matrix.measurements(),
-            "limit_s": options.barrier_limit + matrix.steps() * (options.time_limit + STEP_SLACK_S),
+            "limit_s": options.barrier_limit + matrix.steps() * options.step_limit,
             "took_s": round(host.now() - started, 1),
         },
+        "timing": [] if dry_run else _timing(outcomes, matrix.steps_a_round()),
         "outcomes": [outcome.as_dict() for outcome in outcomes],
         "findings": [finding.as_dict() for finding in judged if finding is not None],
     }
+
+
+def _timing(outcomes: list[Outcome], steps_a_round: int) -> list[dict[str, t.Any]]:
+    """Each step that this host had a part in, its round and its seconds. Tests of one step ran at the same time."""
+    steps = {outcome.test.step: outcome.seconds for outcome in outcomes}
+    return [{"step": step, "round": step // steps_a_round, "seconds": steps[step]} for step in sorted(steps)]

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, lossless.roce contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Whether full-size packets that must not be fragmented reach a peer. Private to the collection."""
+"""Whether full-size packets that must not be fragmented reach a peer, and both ends run one RDMA MTU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import typing as t
 from dataclasses import dataclass
 
 from ..errors import CommandTimeout
-from ..findings import FAIL, PASS, Finding
+from ..findings import FAIL, PASS, UNKNOWN, Finding
+from .ends import active_mtus
 
 if t.TYPE_CHECKING:
     from ..host import Host
@@ -26,13 +27,54 @@ _PROBES = 5
 
 @dataclass(frozen=True)
 class Peer:
-    """The other end on one rail: its name, address, MTU as it runs there (None: unknown), and our netdev."""
+    """The other end on one rail: its name, address, MTUs as they run there (None: unknown), and our netdev."""
 
     name: str
     address: str
     netdev: str
     rail: int
     mtu: int | None = None
+    rdma_mtu: int | None = None
+
+
+def check_peers(
+    host: Host, host_name: str, peers: t.Sequence[Peer], declared_mtu: int, declared_rdma_mtu: int | None = None
+) -> list[Finding]:
+    """Two findings on each peer: ``path_mtu`` by packets, and ``rdma_mtu`` on what both ends run."""
+    own = active_mtus(host)
+    found = [check_peer(host, host_name, peer, declared_mtu) for peer in peers]
+    return found + [check_rdma_mtu(host_name, peer, own.get(peer.netdev), declared_rdma_mtu) for peer in peers]
+
+
+def check_rdma_mtu(host_name: str, peer: Peer, own: int | None, declared: int | None) -> Finding:
+    """A finding on the active RDMA MTU of both ends: one and the same, and at least the declared one."""
+    ends = {host_name: own, peer.name: peer.rdma_mtu}
+    lacking = [name for name, mtu in ends.items() if mtu is None]
+    if lacking:
+        verdict, cause = UNKNOWN, f"the active RDMA MTU of {' and '.join(lacking)} is not known"
+        remedy = "ibv_devinfo (package ibverbs-utils) tells it; look at the port's state"
+    elif own != peer.rdma_mtu:
+        verdict = FAIL
+        cause = (
+            f"the two ends differ: {host_name} runs RDMA MTU {own} on {peer.netdev}, {peer.name} ({peer.address}) runs"
+            f" {peer.rdma_mtu}"
+        )
+        remedy = "run playbook lossless.roce.bootstrap on both; RDMA takes its MTU from the netdev's"
+    elif declared is not None and own is not None and own < declared:
+        verdict, cause = FAIL, f"both ends run RDMA MTU {own}, and {declared} is declared"
+        remedy = "raise the MTU of the ports (policy: mtu), or declare what the ports can do (rdma_mtu)"
+    else:
+        verdict, cause, remedy = PASS, "", ""
+    return Finding(
+        check="rdma_mtu",
+        verdict=verdict,
+        observed={"rdma_mtu": ends, "from": host_name, "to": peer.name, "rail": peer.rail},
+        expected={"rdma_mtu": declared} if declared is not None else "one RDMA MTU on both ends",
+        evidence="ibv_devinfo on both",
+        cause=cause,
+        remedy=remedy,
+        port=peer.netdev,
+    )
 
 
 def check_peer(host: Host, host_name: str, peer: Peer, declared_mtu: int) -> Finding:

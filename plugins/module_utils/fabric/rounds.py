@@ -9,11 +9,14 @@ rounds cost nothing until somebody asks for a partner.
 from __future__ import annotations
 
 import random
+import typing as t
 
 from ..errors import PolicyError
 
-SCOPES = ("all", "sample", "ring", "reference")
-Round = tuple[str, int]
+SCOPES = ("all", "sample", "ring", "reference", "pairs")
+# Kind and number; of given pairs the pairs themselves.
+Round = tuple[str, t.Any]
+Pair = tuple[int, int]
 
 
 def all_rounds(count: int) -> list[Round]:
@@ -26,11 +29,19 @@ def _ring(count: int) -> int:
     return count - 1 + count % 2 if count > 1 else 0
 
 
-def choose_rounds(scope: str, count: int, *, samples: int = 0, seed: int = 0, reference: int = 0) -> list[Round]:
+def choose_rounds(
+    scope: str,
+    count: int,
+    *,
+    samples: int = 0,
+    seed: int = 0,
+    reference: int = 0,
+    pairs: t.Iterable[Pair] = (),
+) -> list[Round]:
     """The rounds of a scope among ``count`` hosts.
 
     all: every pair. sample: ``samples`` rounds of those, drawn by ``seed``. ring: each host with the
-    next. reference: one host with each other. Raises PolicyError for another scope.
+    next. reference: one host with each other. pairs: those given. Raises PolicyError for another scope.
     """
     if scope == "all":
         return all_rounds(count)
@@ -42,7 +53,23 @@ def choose_rounds(scope: str, count: int, *, samples: int = 0, seed: int = 0, re
         return [("ring", number) for number in range(colours)]
     if scope == "reference":
         return [("star", other * count + reference) for other in range(count) if other != reference]
+    if scope == "pairs":
+        return given_rounds(pairs)
     raise PolicyError(f"scope: {scope!r} … one of {', '.join(SCOPES)} was expected")
+
+
+def given_rounds(pairs: t.Iterable[Pair]) -> list[Round]:
+    """Rounds of given pairs: each in the first one in which both are free. The order given plays no part."""
+    rounds: list[list[Pair]] = []
+    busy: list[set[int]] = []
+    for pair in sorted({(min(pair), max(pair)) for pair in pairs}):
+        free = next((number for number, taken in enumerate(busy) if taken.isdisjoint(pair)), len(rounds))
+        if free == len(rounds):
+            rounds.append([])
+            busy.append(set())
+        rounds[free].append(pair)
+        busy[free].update(pair)
+    return [("pairs", tuple(round_)) for round_ in rounds]
 
 
 def partner(round_: Round, count: int, rank: int) -> int | None:
@@ -53,6 +80,8 @@ def partner(round_: Round, count: int, rank: int) -> int | None:
         return other if other < count else None
     if kind == "ring":
         return _neighbour(number, count, rank)
+    if kind == "pairs":
+        return next((sum(pair) - rank for pair in number if rank in pair), None)
     other, reference = divmod(number, count)
     return {reference: other, other: reference}.get(rank)
 
@@ -79,5 +108,7 @@ def _neighbour(number: int, count: int, rank: int) -> int | None:
 
 def pairs_of(round_: Round, count: int) -> list[tuple[int, int]]:
     """All pairs of a round, the lower rank first."""
+    if round_[0] == "pairs":
+        return list(round_[1])
     found = ((rank, partner(round_, count, rank)) for rank in range(count))
     return [(rank, other) for rank, other in found if other is not None and rank < other]

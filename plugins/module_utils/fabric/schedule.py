@@ -9,10 +9,11 @@ give the addresses, the number of a step gives the TCP port, and both ends come 
 from __future__ import annotations
 
 import typing as t
+from collections import Counter
 from dataclasses import dataclass, field
 
 from ..errors import PolicyError
-from .rounds import choose_rounds, pairs_of, partner
+from .rounds import Round, choose_rounds, pairs_of, partner
 
 FIRST_TCP_PORT = 18515
 _TCP_PORTS = 1000
@@ -46,7 +47,8 @@ class Matrix:
 
     scope, samples, seed, reference: see rounds.choose_rounds; reference is the name of a host
     at_once: all rails of a pair at the same time, else one after the other
-    left_out: pairs on a rail that are not tested, as (host, host, rail), in any order
+    left_out: pairs on a rail that are not tested, as ({host, host}, rail)
+    pairs: the only ones that are, with scope "pairs"
     """
 
     hosts: tuple[FabricHost, ...]
@@ -56,8 +58,9 @@ class Matrix:
     reference: str = ""
     at_once: bool = False
     left_out: frozenset[tuple[frozenset[str], int]] = field(default_factory=frozenset)
+    pairs: frozenset[tuple[frozenset[str], int]] = field(default_factory=frozenset)
 
-    def rounds(self) -> list[tuple[str, int]]:
+    def rounds(self) -> list[Round]:
         """The rounds. Raises PolicyError for a scope that does not fit the hosts."""
         return choose_rounds(
             self.scope,
@@ -65,7 +68,26 @@ class Matrix:
             samples=self.samples,
             seed=self.seed,
             reference=self._rank(self.reference) if self.scope == "reference" else 0,
+            pairs=self._given_pairs(),
         )
+
+    def _given_pairs(self) -> list[tuple[int, int]]:
+        if self.scope != "pairs":
+            return []
+        ranks = {host.name: rank for rank, host in enumerate(self.hosts)}
+        found = set()
+        for names, rail in self.pairs:
+            lacking = [name for name in names if name not in ranks or rail not in self.hosts[ranks[name]].rails]
+            if len(names) != 2 or lacking:
+                who = " and ".join(sorted(names))
+                raise PolicyError(f"pairs: {who} on rail {rail} … two of the hosts that have this rail were expected")
+            one, other = sorted(ranks[name] for name in names)
+            found.add((one, other))
+        return sorted(found)
+
+    def _is_tested(self, one: str, other: str, rail: int) -> bool:
+        pair = (frozenset((one, other)), rail)
+        return pair not in self.left_out and (self.scope != "pairs" or pair in self.pairs)
 
     def _rank(self, name: str) -> int:
         names = [host.name for host in self.hosts]
@@ -101,7 +123,7 @@ class Matrix:
         for place, rail in enumerate(rails):
             if rail not in own.rails or rail not in peer.rails:
                 continue
-            if (frozenset((own.name, peer.name)), rail) in self.left_out:
+            if not self._is_tested(own.name, peer.name, rail):
                 continue
             for way in (0, 1):
                 step = first_step + (way if self.at_once else 2 * place + way)
@@ -121,17 +143,26 @@ class Matrix:
 
     def measurements(self) -> int:
         """How many measurements the whole matrix makes: pairs, rails and directions, less what is left out."""
+        if self.scope == "all":
+            return 2 * (self._all_pairs() - self._left_out_pairs())
         count = len(self.hosts)
         return 2 * sum(
-            len(
-                [
-                    rail
-                    for rail in set(self.hosts[one].rails) & set(self.hosts[other].rails)
-                    if (frozenset((self.hosts[one].name, self.hosts[other].name)), rail) not in self.left_out
-                ]
-            )
+            self._is_tested(self.hosts[one].name, self.hosts[other].name, rail)
             for round_ in self.rounds()
             for one, other in pairs_of(round_, count)
+            for rail in self.hosts[one].rails.keys() & self.hosts[other].rails.keys()
+        )
+
+    def _all_pairs(self) -> int:
+        """Reckoned, since there may be millions: any two hosts that have a rail are a pair on it."""
+        on_rail = Counter(rail for host in self.hosts for rail in host.rails)
+        return sum(hosts * (hosts - 1) // 2 for hosts in on_rail.values())
+
+    def _left_out_pairs(self) -> int:
+        rails = {host.name: host.rails for host in self.hosts}
+        return sum(
+            len(names) == 2 and all(name in rails and rail in rails[name] for name in names)
+            for names, rail in self.left_out
         )
 
 
@@ -162,8 +193,7 @@ def parse_hosts(raw: t.Any) -> tuple[FabricHost, ...]:
                 raise PolicyError(f"hosts: {item['name']} has two ports on rail {rail}")
             rails[rail] = (port["name"], port["address"])
         hosts.append(FabricHost(item["name"], rails))
-    names = [host.name for host in hosts]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(host.name for host in hosts).items() if count > 1)
     if twice:
         raise PolicyError(f"hosts: {twice[0]} is listed twice")
     return tuple(hosts)

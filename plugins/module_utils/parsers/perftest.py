@@ -1,6 +1,6 @@
 # Copyright (c) 2026, lossless.roce contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Output of perftest's bandwidth tests -> data. Pure. Sources: perftest_parameters.c, perftest_resources.c.
+"""Output of perftest's bandwidth and latency tests -> data. Pure. Sources: perftest_parameters.c, perftest_resources.c.
 
 Text is read by its header: the unit stands there. JSON (--out_json) names no unit, but carries the
 message rate, from which the unit follows. perftest's MB and MiB are both 2^20 bytes.
@@ -20,6 +20,9 @@ from .numbers import is_int
 _MIB_TO_GBPS = 8.388608 / 1000
 _UNITS = {"Gb/sec": 1.0, "MiB/sec": _MIB_TO_GBPS, "MB/sec": _MIB_TO_GBPS}
 _HEADER = re.compile(r"#bytes\s+#iterations\s+BW peak\[([^\]]+)\]\s+BW average\[([^\]]+)\](.*)")
+# Which columns there are depends on the version, and on -D: "t_avg[usec]    tps average".
+_LATENCY_HEADER = re.compile(r"#bytes\s+#iterations\s+(t_\w+\[usec\].*)")
+_LATENCY_COLUMN = re.compile(r"(\S+)(?: percentile)?\[usec\]")
 # Bounded, so that a garbled line can be no number beyond what a float or an int holds.
 _WHOLE = re.compile(r"\d{1,15}", re.ASCII)
 _NUMBER = re.compile(r"\d{1,15}(\.\d{1,15})?", re.ASCII)
@@ -39,10 +42,29 @@ class Row:
 
 
 @dataclass(frozen=True)
+class LatencyRow:
+    """One message size: bytes, iterations, microseconds. None: not measured, as most are with -D.
+
+    Writes and sends are timed there and back and halved; a read counts whole. typical: the median.
+    """
+
+    size: int
+    iterations: int
+    average_usec: float
+    typical_usec: float | None = None
+    min_usec: float | None = None
+    max_usec: float | None = None
+    stdev_usec: float | None = None
+    p99_usec: float | None = None
+    p999_usec: float | None = None
+
+
+@dataclass(frozen=True)
 class Measurement:
     """What one run reported. ``bidirectional`` means that averages are sums of both directions.
 
     ``relaxed_ordering`` is perftest's own word: ON, OFF, Unsupported; empty where it says nothing.
+    A bandwidth test has ``rows``, a latency test ``latencies``.
     """
 
     test: str = ""
@@ -54,6 +76,11 @@ class Measurement:
     relaxed_ordering: str = ""
     bidirectional: bool = False
     rows: list[Row] = field(default_factory=list)
+    latencies: list[LatencyRow] = field(default_factory=list)
+
+    def results(self) -> t.Sequence[Row | LatencyRow]:
+        """What was measured, of whichever kind, by size."""
+        return self.rows or self.latencies
 
     def best(self, smallest: int = 0) -> Row | None:
         """The row with the highest average, of those with messages of ``smallest`` bytes and more if there are any."""
@@ -78,6 +105,7 @@ def parse_text(text: str, *, bidirectional: bool = False) -> Measurement:
         relaxed_ordering=words.get("PCIe relax order", ""),
         bidirectional=bidirectional or "Bidirectional" in (title.group(1) if title else ""),
         rows=_rows(text),
+        latencies=_latencies(text),
     )
 
 
@@ -111,6 +139,42 @@ def _is_row(words: list[str]) -> bool:
     return all(map(_WHOLE.fullmatch, words[:2])) and all(map(_NUMBER.fullmatch, words[2:4]))
 
 
+# perftest's names of columns (text) and of keys (JSON) -> ours.
+_LATENCIES = {
+    "t_avg": "average_usec",
+    "t_typical": "typical_usec",
+    "t_min": "min_usec",
+    "t_max": "max_usec",
+    "t_stdev": "stdev_usec",
+    "99%": "p99_usec",
+    "percentile_99": "p99_usec",
+    "99.9%": "p999_usec",
+    "percentile_99.9": "p999_usec",
+}
+
+
+def _latencies(text: str) -> list[LatencyRow]:
+    header = _LATENCY_HEADER.search(text)
+    if header is None:
+        return []
+    columns = _LATENCY_COLUMN.findall(header.group(1))
+    found = (_latency_of(columns, line.split()) for line in text[header.end() :].splitlines())
+    return [row for row in found if row is not None]
+
+
+def _latency_of(columns: list[str], words: list[str]) -> LatencyRow | None:
+    """A line of numbers as a row; None for another line, and for one that was cut short or has no average."""
+    if len(words) < 2 + len(columns) or not all(map(_WHOLE.fullmatch, words[:2])):
+        return None
+    # A deviation may be "-nan": what is no number was not measured.
+    numbers = {name: float(word) for name, word in zip(columns, words[2:]) if _NUMBER.fullmatch(word)}
+    return _latency(int(words[0]), int(words[1]), numbers) if "t_avg" in numbers else None
+
+
+def _latency(size: int, iterations: int, numbers: t.Mapping[str, float]) -> LatencyRow:
+    return LatencyRow(size, iterations, **{_LATENCIES[key]: numbers[key] for key in numbers if key in _LATENCIES})
+
+
 def _whole(word: str | None) -> int | None:
     found = _WHOLE.match(word or "")
     return int(found.group()) if found else None
@@ -125,7 +189,9 @@ def parse_json(text: str, *, bidirectional: bool = False, gbits: bool = True) ->
     try:
         data = json.loads(text)
         info = dict(data["test_info"])
-        row = _json_row(data["results"], gbits)
+        results = dict(data["results"])
+        latencies = [_json_latency(results)] if "t_avg" in results else []
+        rows = [] if latencies else [_json_row(results, gbits)]
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as exc:
         raise ParseError(f"perftest: JSON was not understood: {text.strip()[:80]!r}") from exc
     return Measurement(
@@ -137,7 +203,8 @@ def parse_json(text: str, *, bidirectional: bool = False, gbits: bool = True) ->
         link_type=str(info.get("Link_type", "")),
         relaxed_ordering=str(info.get("PCIe_relax_order", "")),
         bidirectional=bidirectional or "Bidirectional" in str(info.get("test", "")),
-        rows=[row],
+        rows=rows,
+        latencies=latencies,
     )
 
 
@@ -155,6 +222,14 @@ def _json_row(results: dict[str, t.Any], gbits: bool) -> Row:
         average_gbps=round(average * factor, 6),
         mpps=mpps or None,
     )
+
+
+def _json_latency(results: dict[str, t.Any]) -> LatencyRow:
+    numbers = {key: float(results[key]) for key in _LATENCIES if key in results}
+    size, iterations = int(results["MsgSize"]), int(results["n_iterations"])
+    if not all(math.isfinite(number) and number >= 0 for number in (size, *numbers.values())):
+        raise ValueError("a number of perftest is finite and not below 0")
+    return _latency(size, iterations, numbers)
 
 
 def _unit_of(average: float, gbps: float) -> float | None:

@@ -36,6 +36,19 @@ def places(finding: dict[str, t.Any]) -> bool:
     return finding["check"] in CHECKS and isinstance(observed, dict) and bool(_client(finding) and _server(finding))
 
 
+def path(finding: dict[str, t.Any]) -> str:
+    """``to node2 rail 0`` for a finding on the way to another host; empty for others."""
+    observed = finding["observed"]
+    if not isinstance(observed, dict):
+        return ""
+    server = observed.get("server") or observed.get("to")
+    if not isinstance(server, str):
+        return ""
+    client = _client(finding)
+    start = f"from {client} " if client and client != finding["host"] else ""
+    return f"{start}to {server} rail {_rail(observed.get('rail'), finding['port'])}"
+
+
 def folded(findings: t.Iterable[dict[str, t.Any]]) -> list[dict[str, t.Any]]:
     """Findings with the pairs of a rail that say the same joined to one at the end, where they are many.
 
@@ -122,5 +135,7 @@ def _expected(expected: t.Any) -> float | None:
 
 def _badness(pair: Pair) -> tuple[int, float]:
     """Smaller is worse: failed before undecided before passed, then the lower rate."""
-    order = {FAIL: 0, PASS: 2}
-    return (order.get(pair["verdict"], 1), -1.0 if pair["gbps"] is None else pair["gbps"])
+    return (_BADNESS.get(pair["verdict"], 1), -1.0 if pair["gbps"] is None else pair["gbps"])
+
+
+_BADNESS = {FAIL: 0, PASS: 2}

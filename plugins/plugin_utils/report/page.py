@@ -8,19 +8,19 @@ import typing as t
 from pathlib import Path
 
 import jinja2
-from ansible_collections.lossless.roce.plugins.module_utils.findings import FAIL, PASS
+from ansible_collections.lossless.roce.plugins.module_utils.findings import PASS
 
-from .bandwidth import Pair, places
+from .bandwidth import places
+from .heat import SHADES, matrices
+from .incast import incasts, is_incast
 from .run import ORDER, Run, grouped, headline, worst_of
-from .values import natural, rate, show
+from .values import natural, show
 
 LAYERS = ("declared", "running", "next_boot", "on_disk")
 PORT_FACTS = ("netdev", "ibdev", "pci", "numa_node", "driver", "state", "speed_gbps")
 SYMBOLS = {"fail": "✗", "pending": "↻", "unknown": "?", "skipped": "–", "pass": "✓"}
-
-# Shades of the heat map: least share of the reference, and what the legend says.
-SHADES = ((0.0, "under 50 %"), (0.5, "50 to 80 %"), (0.8, "80 to 100 %"), (1.0, "100 to 105 %"), (1.05, "over 105 %"))
-_GUESSED_SHARE = 0.9  # where no least rate is known, this share of the best pair is the reference
+MOST_ROWS = 1000  # of a table of findings; the page stays one that a browser opens at once
+MANY_HOSTS = 32  # from here on hosts that look the same share a row
 
 View = dict[str, t.Any]
 
@@ -59,40 +59,80 @@ def page_view(report: dict[str, t.Any]) -> View:
 def run_view(run: Run, *, stale: bool) -> View:
     """One run's section."""
     findings = run["findings"]
+    problems = grouped(finding for finding in findings if finding["verdict"] != PASS)
+    passed = [finding for finding in findings if finding["verdict"] == PASS and not _shown_elsewhere(finding)]
     return {
         **{key: run[key] for key in ("title", "generated", "verdict", "summary", "hosts")},
         "stale": stale,
         "headline": headline(run),
-        "problems": grouped(finding for finding in findings if finding["verdict"] != PASS),
+        "problems": problems[:MOST_ROWS],
+        "more_problems": len(problems[MOST_ROWS:]),
         "grid": grid(findings),
         "matrices": matrices(run["bandwidth"]),
+        "incasts": incasts(findings),
+        "timing": timing_view(run.get("timing")),
         "nodes": nodes(run),
-        "passed": [
-            finding
-            for finding in findings
-            if finding["verdict"] == PASS and not finding["layers"] and not places(finding)
+        **_passed_view(passed),
+    }
+
+
+def _shown_elsewhere(finding: dict[str, t.Any]) -> bool:
+    return bool(finding["layers"]) or places(finding) or is_incast(finding)
+
+
+def _passed_view(passed: list[dict[str, t.Any]]) -> View:
+    """Checks that passed, one row each; what many hosts say alike is one row."""
+    rows = grouped(passed)
+    return {"passed": rows[:MOST_ROWS], "more_passed": len(rows[MOST_ROWS:]), "passed_total": len(passed)}
+
+
+def timing_view(timing: dict[str, t.Any] | None) -> View | None:
+    """The rounds with their bars: widths in percent of the longest of all bars. None where nothing was timed."""
+    if not timing or not timing["rounds"]:
+        return None
+    longest = max(max(item["seconds"], item["ideal_s"] or 0.0) for item in timing["rounds"]) or 1.0
+    return {
+        **{key: timing[key] for key in ("wall_s", "ideal_s", "ratio")},
+        "rounds": [
+            {
+                **item,
+                "ratio": item["seconds"] / item["ideal_s"] if item["ideal_s"] else None,
+                "width": 100 * item["seconds"] / longest,
+                "ideal_width": 100 * (item["ideal_s"] or 0.0) / longest,
+            }
+            for item in timing["rounds"]
         ],
     }
 
 
 def grid(findings: list[dict[str, t.Any]]) -> View:
-    """Hosts × checks: the worst verdict of each, and how many of how many stand at it."""
+    """Hosts × checks: the worst verdict of each, and how many of how many stand at it.
+
+    Of many hosts those with the same cells share a row.
+    """
     cells: dict[tuple[str, str], list[str]] = {}
     for finding in findings:
         cells.setdefault((finding["host"], finding["check"]), []).append(finding["verdict"])
     checks = sorted({check for _host, check in cells}, key=natural)
     hosts = sorted({host for host, _check in cells}, key=natural)
-    return {
-        "checks": checks,
-        "rows": [
-            {
-                "host": host,
-                "verdict": worst_of(verdict for check in checks for verdict in cells.get((host, check), ())),
-                "cells": [_cell(cells.get((host, check), [])) for check in checks],
-            }
-            for host in hosts
-        ],
-    }
+    rows = [
+        {
+            "hosts": [host],
+            "verdict": worst_of(verdict for check in checks for verdict in cells.get((host, check), ())),
+            "cells": [_cell(cells.get((host, check), [])) for check in checks],
+        }
+        for host in hosts
+    ]
+    return {"checks": checks, "rows": _joined(rows) if len(hosts) >= MANY_HOSTS else rows}
+
+
+def _joined(rows: list[View]) -> list[View]:
+    """Rows that differ in nothing but their hosts as one each, the worst first."""
+    found: dict[str, View] = {}
+    for row in rows:
+        same = found.setdefault(repr({**row, "hosts": None}), {**row, "hosts": []})
+        same["hosts"] += row["hosts"]
+    return sorted(found.values(), key=lambda row: ORDER.index(row["verdict"]))
 
 
 def _cell(verdicts: list[str]) -> View | None:
@@ -102,72 +142,38 @@ def _cell(verdicts: list[str]) -> View | None:
     return {"verdict": worst, "count": verdicts.count(worst), "total": len(verdicts)}
 
 
-def matrices(pairs: list[Pair]) -> list[View]:
-    """One heat map a rail: a row a server, a column a client."""
-    rails: dict[str, list[Pair]] = {}
-    for pair in pairs:
-        rails.setdefault(pair["rail"], []).append(pair)
-    return [_matrix(rail, rails[rail]) for rail in sorted(rails, key=natural)]
-
-
-def _matrix(rail: str, pairs: list[Pair]) -> View:
-    at = {(pair["server"], pair["client"]): pair for pair in pairs}
-    servers = sorted({pair["server"] for pair in pairs}, key=natural)
-    clients = sorted({pair["client"] for pair in pairs}, key=natural)
-    rates = [pair["gbps"] for pair in pairs if pair["gbps"] is not None]
-    wanted = {pair["min_gbps"] for pair in pairs if pair["min_gbps"] is not None}
-    return {
-        "rail": rail,
-        "clients": clients,
-        "rows": [
-            {"server": server, "cells": [_shade(at.get((server, client)), rates) for client in clients]}
-            for server in servers
-        ],
-        "failed": sum(pair["verdict"] == FAIL for pair in pairs),
-        "total": len(pairs),
-        "least": rate(min(rates)) if rates else "",
-        "most": rate(max(rates)) if rates else "",
-        "wanted": " to ".join(rate(edge) for edge in sorted({min(wanted), max(wanted)})) if wanted else "",
-    }
-
-
-def _shade(pair: Pair | None, rates: list[float]) -> View | None:
-    """A pair's text, verdict and shade (a number of SHADES; none where nothing was measured)."""
-    if pair is None:
-        return None
-    gbps = pair["gbps"]
-    text = "none" if gbps is None else rate(gbps)
-    return {"text": text, "verdict": pair["verdict"], "shade": _level(gbps, pair["min_gbps"], rates)}
-
-
-def _level(gbps: float | None, least: float | None, rates: list[float]) -> int | None:
-    reference = least or _GUESSED_SHARE * max(rates, default=0.0)
-    if gbps is None or reference <= 0:
-        return None
-    return sum(gbps / reference >= share for share, _label in SHADES[1:])
-
-
 def nodes(run: Run) -> list[View]:
-    """Every host's ports, and its settings with the layers that are known of them."""
+    """Every host's ports, and its settings with the layers that are known of them. Many alike are one."""
     by_host: dict[str, list[dict[str, t.Any]]] = {}
     for finding in run["findings"]:
         if finding["layers"]:
             by_host.setdefault(finding["host"], []).append(finding)
     hosts = sorted({*by_host, *run["ports"]}, key=natural)
-    return [_node(host, by_host.get(host, []), run["ports"].get(host, [])) for host in hosts]
+    views = [_node(host, by_host.get(host, []), run["ports"].get(host, [])) for host in hosts]
+    return _joined(views) if len(hosts) >= MANY_HOSTS else views
 
 
 def _node(host: str, findings: list[dict[str, t.Any]], ports: list[dict[str, t.Any]]) -> View:
     facts = [fact for fact in PORT_FACTS if any(fact in port for port in ports)]
     ordered = sorted(findings, key=lambda finding: (natural(finding["port"]), natural(finding["check"])))
     return {
-        "host": host,
+        "hosts": [host],
         "verdict": worst_of([finding["verdict"] for finding in findings] or [PASS]),
         "differing": sum(finding["verdict"] != PASS for finding in findings),
         "facts": facts,
         "ports": [[port.get(fact) for fact in facts] for port in ports],
-        "settings": [_setting(finding) for finding in ordered],
+        "settings": _by_ports([_setting(finding) for finding in ordered]),
+        "checked": len(findings),
     }
+
+
+def _by_ports(settings: list[View]) -> list[View]:
+    """Rows that differ in nothing but the port as one each, with ``ports``."""
+    found: dict[str, View] = {}
+    for row in settings:
+        same = found.setdefault(repr({**row, "ports": None}), {**row, "ports": []})
+        same["ports"] += row["ports"]
+    return list(found.values())
 
 
 def _setting(finding: dict[str, t.Any]) -> View:
@@ -175,7 +181,8 @@ def _setting(finding: dict[str, t.Any]) -> View:
     layers = finding["layers"]
     judged = finding["verdict"] != PASS and "declared" in layers
     return {
-        **{key: finding[key] for key in ("port", "check", "verdict")},
+        "ports": [finding["port"]] if finding["port"] else [],
+        **{key: finding[key] for key in ("check", "verdict")},
         "layers": [
             {
                 "known": layer in layers,

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import fields
 
-from ansible_collections.lossless.roce.plugins.module_utils.errors import RoceError
 from ansible_collections.lossless.roce.plugins.module_utils.findings import (
     FAIL,
     PASS,
@@ -25,7 +24,8 @@ from ansible_collections.lossless.roce.plugins.module_utils.findings import (
 )
 
 from .bandwidth import folded, pairs
-from .values import count, listed, natural, plain
+from .timing import parse_timing
+from .values import InputError, brief, count, listed, natural, plain
 
 SCHEMA = 1
 ORDER = (FAIL, PENDING, UNKNOWN, SKIPPED, PASS)  # worst first, the order of every listing
@@ -38,10 +38,6 @@ _SHOWN_ERRORS = 5
 Run = dict[str, t.Any]
 
 
-class InputError(RoceError):
-    """What the report was given is not what it takes."""
-
-
 def build_run(
     title: t.Any,
     findings: t.Any,
@@ -51,12 +47,14 @@ def build_run(
     version: str,
     ports: t.Any = None,
     bandwidth: t.Any = None,
+    timing: t.Any = None,
 ) -> Run:
     """The run as plain JSON. Raises InputError for anything that is not as documented."""
     names = _host_names(hosts)
     found = parse_findings(findings)
     found = sorted(found + missing_hosts(found, names), key=rank)
-    as_dicts = [finding.as_dict() for finding in found]
+    # Not as_dict(), which copies every value: there may be a quarter million of findings, and these are ours.
+    as_dicts = [{key: getattr(finding, key) for key in _FIELDS} for finding in found]
     return {
         "schema": SCHEMA,
         "title": parse_title(title),
@@ -68,6 +66,7 @@ def build_run(
         "findings": as_dicts,
         "bandwidth": _pairs(as_dicts, bandwidth),
         "ports": _ports(ports),
+        **({"timing": parse_timing(timing)} if timing else {}),
     }
 
 
@@ -89,9 +88,11 @@ def parse_findings(raw: t.Any) -> list[Finding]:
     errors: list[str] = []
     for index, item in enumerate(raw):
         wrong = finding_errors(item)
+        try:
+            found += [] if wrong else [Finding(**_filled(item))]
+        except (TypeError, ValueError, RecursionError) as exc:
+            wrong = [f": not plain JSON … {exc}"]
         errors += [f"findings[{index}]{error}" for error in wrong]
-        if not wrong:
-            found.append(Finding(**_filled(item)))
     if errors:
         more = f"; and {len(errors) - _SHOWN_ERRORS} more" if len(errors) > _SHOWN_ERRORS else ""
         raise InputError("; ".join(errors[:_SHOWN_ERRORS]) + more)
@@ -99,30 +100,22 @@ def parse_findings(raw: t.Any) -> list[Finding]:
 
 
 def finding_errors(item: t.Any) -> list[str]:
-    """What is wrong with one finding; each begins with the path inside it."""
+    """What is wrong with one finding, but for values that are no JSON; each begins with the path inside it."""
     if not isinstance(item, Mapping):
-        return [f": {_brief(item)} … a mapping with check and verdict was expected"]
+        return [f": {brief(item)} … a mapping with check and verdict was expected"]
     errors = [f".{key}: not a field of a finding … {', '.join(_FIELDS)} are" for key in item if key not in _FIELDS]
     errors += [f".{key}: missing" for key in ("check", "verdict") if not item.get(key)]
     errors += [
-        f".{key}: {_brief(item[key])} … text was expected"
+        f".{key}: {brief(item[key])} … text was expected"
         for key in _TEXTS
         if item.get(key) is not None and not isinstance(item[key], str)
     ]
     verdict = item.get("verdict")
     if isinstance(verdict, str) and verdict and verdict not in VERDICTS:
-        errors.append(f".verdict: {_brief(verdict)} … one of {', '.join(VERDICTS)} was expected")
+        errors.append(f".verdict: {brief(verdict)} … one of {', '.join(VERDICTS)} was expected")
     if not isinstance(item.get("layers") or {}, Mapping):
-        errors.append(f".layers: {_brief(item['layers'])} … a mapping was expected")
-    return errors or _json_errors(item)
-
-
-def _json_errors(item: Mapping[str, t.Any]) -> list[str]:
-    try:
-        plain(dict(item))
-    except (TypeError, ValueError, RecursionError) as exc:
-        return [f": not plain JSON … {exc}"]
-    return []
+        errors.append(f".layers: {brief(item['layers'])} … a mapping was expected")
+    return errors
 
 
 def _filled(item: Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -130,14 +123,9 @@ def _filled(item: Mapping[str, t.Any]) -> dict[str, t.Any]:
     return {key: value for key, value in plain(dict(item)).items() if value is not None}
 
 
-def _brief(value: t.Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 def _host_names(hosts: t.Any) -> list[str]:
     if not isinstance(hosts, list) or not all(isinstance(host, str) and host for host in hosts):
-        raise InputError(f"hosts: {_brief(hosts)} … a list of names was expected")
+        raise InputError(f"hosts: {brief(hosts)} … a list of names was expected")
     return [str(host) for host in hosts]
 
 
@@ -147,7 +135,7 @@ def _ports(raw: t.Any) -> dict[str, list[dict[str, t.Any]]]:
         isinstance(items, list) and all(isinstance(item, Mapping) for item in items) for items in value.values()
     )
     if not right:
-        raise InputError(f"ports: {_brief(raw)} … a mapping of host names to lists of mappings was expected")
+        raise InputError(f"ports: {brief(raw)} … a mapping of host names to lists of mappings was expected")
     try:
         return t.cast("dict[str, list[dict[str, t.Any]]]", plain(value))
     except (TypeError, ValueError, RecursionError) as exc:
@@ -161,7 +149,7 @@ def _pairs(findings: list[dict[str, t.Any]], extra: t.Any) -> list[dict[str, t.A
         for item in items
     )
     if not right:
-        raise InputError(f"bandwidth: {_brief(extra)} … a list of mappings with client and server was expected")
+        raise InputError(f"bandwidth: {brief(extra)} … a list of mappings with client and server was expected")
     try:
         return pairs(findings, plain(items))
     except (TypeError, ValueError, RecursionError) as exc:
@@ -207,8 +195,8 @@ def worst_of(verdicts: t.Iterable[str]) -> str:
 
 def summary(findings: t.Iterable[Finding]) -> dict[str, int]:
     """How many findings have each verdict, and ``total``."""
-    verdicts = [finding.verdict for finding in findings]
-    return {**{verdict: verdicts.count(verdict) for verdict in ORDER}, "total": len(verdicts)}
+    counted = Counter(finding.verdict for finding in findings)
+    return {**{verdict: counted[verdict] for verdict in ORDER}, "total": counted.total()}
 
 
 def grouped(findings: t.Iterable[dict[str, t.Any]]) -> list[dict[str, t.Any]]:

@@ -16,6 +16,7 @@ from pathlib import Path
 import yaml
 from ansible_collections.lossless.roce.plugins.module_utils.errors import RoceError
 
+from . import junit, prometheus
 from .page import render
 from .run import SCHEMA, Run, build_run, overall
 
@@ -59,13 +60,13 @@ def _time(run: Run) -> datetime:
     return datetime.strptime(run["generated"], _TIME).replace(tzinfo=UTC)
 
 
-def stored_runs(path: Path) -> tuple[dict[str, Run], list[str]]:
-    """The runs in a report.json by title, and warnings about what there could not be used."""
+def stored_runs(path: Path, but: str = "") -> tuple[dict[str, Run], list[str]]:
+    """The runs in a report.json by title without that of title ``but``, and warnings about what is no use there."""
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
         if raw["schema"] != SCHEMA:
             raise ValueError(f"schema is {raw['schema']!r}, not {SCHEMA}")
-        items = list(raw["runs"].values())
+        items = [item for title, item in raw["runs"].items() if title != but]
     except FileNotFoundError:
         return {}, []
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as exc:
@@ -92,6 +93,7 @@ def _restored(item: dict[str, t.Any]) -> Run:
         version=str(item["collection_version"]),
         ports=item["ports"],
         bandwidth=item["bandwidth"],
+        timing=item.get("timing"),
     )
 
 
@@ -103,21 +105,62 @@ def save(folder: Path, run: Run) -> list[str]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder):
-            runs, warnings = stored_runs(folder / "report.json")
-            runs.pop(run["title"], None)
+            runs, warnings = stored_runs(folder / "report.json", but=run["title"])
+            runs.pop(run["title"], None)  # a damaged report may hold it under another name
             report = combined([*runs.values(), run])
-            _write(folder / f"{run['title']}.json", as_json(run))
-            _write(folder / f"{run['title']}.html", render(combined([run])))
-            _write(folder / "report.json", as_json(report))
-            _write(folder / "report.html", render(report))
+            for name, text in _files(run, report):
+                _write(folder / name, text)
     except OSError as exc:
         raise RoceError(f"{exc.filename or folder}: the report cannot be written … {exc.strerror}") from exc
     return warnings
 
 
-def as_json(value: t.Any) -> str:
-    """The value as JSON text, for people too."""
-    return json.dumps(value, indent=1) + "\n"
+def _files(run: Run, report: Report) -> t.Iterator[tuple[str, t.Iterable[str]]]:
+    """Name and text of every file, the text in pieces and one file after the other: they may be large."""
+    yield f"{run['title']}.json", as_json(run)
+    yield f"{run['title']}.html", [render(combined([run]))]
+    yield f"{run['title']}.junit.xml", junit.render([run])
+    yield "report.json", as_json(report)
+    yield "report.html", [render(report)]
+    fresh = [each for each in report["runs"].values() if each["title"] not in report["stale"]]
+    yield "junit.xml", junit.render(fresh)
+    yield "lossless_roce.prom", [prometheus.render(report)]
+
+
+def as_json(value: t.Mapping[str, t.Any]) -> t.Iterator[str]:
+    """A run or a report as JSON text, for people too: a line a key, and a line a finding or pair.
+
+    Not json's own indent, which takes a line a value and several times as long.
+    """
+    yield from _mapping(value)
+    yield "\n"
+
+
+def _mapping(value: t.Mapping[str, t.Any]) -> t.Iterator[str]:
+    lead = "{\n"
+    for key, item in value.items():
+        yield f"{lead}{json.dumps(key)}: "
+        yield from _value(key, item)
+        lead = ",\n"
+    yield "\n}"
+
+
+def _value(key: str, value: t.Any) -> t.Iterator[str]:
+    if key == "runs":
+        lead = "{\n"
+        for title, run in value.items():
+            yield f"{lead}{json.dumps(title)}: "
+            yield from _mapping(run)
+            lead = ",\n"
+        yield "\n}"
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        lead = "[\n"
+        for item in value:
+            yield f"{lead}{json.dumps(item)}"
+            lead = ",\n"
+        yield "\n]"
+    else:
+        yield json.dumps(value)
 
 
 @contextlib.contextmanager
@@ -131,13 +174,14 @@ def _locked(folder: Path) -> t.Iterator[None]:
         os.close(handle)
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: t.Iterable[str]) -> None:
     """Replace a file at once, with the permissions that the user's umask gives. Bad characters are spelled out."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         with os.fdopen(handle, "wb") as file:
-            file.write(text.encode("utf-8", "backslashreplace"))
+            for piece in text:
+                file.write(piece.encode("utf-8", "backslashreplace"))
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)

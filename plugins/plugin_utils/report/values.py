@@ -4,17 +4,26 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import typing as t
 
+from ansible_collections.lossless.roce.plugins.module_utils.errors import RoceError
+
 NOTHING = "–"
+_NUMBER = re.compile("[0-9]{1,18}")
 
 
+class InputError(RoceError):
+    """What the report was given is not what it takes."""
+
+
+@functools.cache
 def natural(text: str) -> tuple[tuple[int, int, str], ...]:
     """A sort key that puts node2 before node10."""
-    parts = re.split(r"([0-9]+)", text)
-    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part.lower()) for part in parts if part)
+    parts = re.split(r"([0-9]{1,18})", text)
+    return tuple((0, int(part), "") if _NUMBER.fullmatch(part) else (1, 0, part.lower()) for part in parts if part)
 
 
 def plain(value: t.Any) -> t.Any:
@@ -38,7 +47,7 @@ def show(value: t.Any) -> str:
 
 
 def _show_dict(value: dict[str, t.Any]) -> str:
-    pairs = _runs(value) if value and all(key.isdecimal() for key in value) else list(value.items())
+    pairs = _runs(value) if value and all(_NUMBER.fullmatch(key) for key in value) else list(value.items())
     return ", ".join(f"{key}: {_nested(item)}" for key, item in pairs) or "none"
 
 
@@ -69,8 +78,19 @@ def printable(text: str) -> str:
 
 
 def number(value: t.Any) -> float | None:
-    """The value if it is a number, else None."""
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    """The value if it is a number that a float can hold, else None."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def brief(value: t.Any) -> str:
+    """The value as a programmer writes it, cut where it is long; for errors."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def rate(gbps: float) -> str:

@@ -75,7 +75,12 @@ REPOSITORY_PACKAGES = (
     "firewalld",
     "ufw",
     "tcpdump",
+    "slurm-wlm",
+    "munge",
 )
+# Files of these are unpacked by a test: mpirun needs no more, and by their dependencies (a GPU's compiler, for MPI
+# programs) the nodes would get 250 MB.
+UNPACKED_PACKAGES = ("openmpi-bin", "openmpi-common", "libopenmpi40")
 TOOL_PACKAGES = (
     "linux-headers-amd64",
     "gcc",
@@ -104,7 +109,9 @@ INITRD_HOOK = (
 )
 DOWNLOAD_HOOK = (
     'mkdir -p "$1/srv/lab-repo" && chroot "$1" apt-get install -y --no-install-recommends '
-    "--download-only -o Dir::Cache::archives=/srv/lab-repo " + " ".join(REPOSITORY_PACKAGES)
+    "--download-only -o Dir::Cache::archives=/srv/lab-repo "
+    + " ".join(REPOSITORY_PACKAGES)
+    + f' && chroot "$1" sh -c "cd /srv/lab-repo && apt-get download {" ".join(UNPACKED_PACKAGES)}"'
 )
 SOURCE_LINE = "deb [trusted=yes] file:/srv/lab-repo ./\n"
 MASKED_UNITS = (

@@ -7,27 +7,16 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.analysis import (
+    Absence,
     Measured,
+    absences_from,
     explain,
-    findings,
     measured_from,
 )
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.blame import findings
 from hypothesis import given
 from hypothesis import strategies as st
-
-Bad = t.Callable[[str, str, int], bool]
-
-
-def matrix(count: int, rails: int, bad: Bad) -> list[Measured]:
-    """All pairs of n0 … on all rails, both directions; ``bad`` says which client, server, rail fail."""
-    names = [f"n{number}" for number in range(count)]
-    return [
-        Measured(client, server, rail, not bad(client, server, rail), 5.0 if bad(client, server, rail) else 97.0)
-        for rail in range(rails)
-        for client in names
-        for server in names
-        if client != server
-    ]
+from sim_matrix import matrix
 
 
 def named(tests: list[Measured], leaves: dict[str, str] | None = None) -> list[tuple[t.Any, ...]]:
@@ -133,3 +122,64 @@ def test_findings_become_tests() -> None:
         {"check": "pfc", "verdict": "fail", "observed": {"enabled_prios": []}},
     ]
     assert measured_from(raw, {"ib_write_bw"}) == [Measured("a", "b", 0, True, 96.0)]
+
+
+def absent(gone: str, reporter: str, line: str) -> dict[str, t.Any]:
+    """The finding that ``reporter`` has on a test that its partner did not come to."""
+    seen = {"client": reporter, "server": gone, "rail": 0, "gbps": None, "gone": gone, "line": line}
+    return {"check": "ib_write_bw", "verdict": "fail", "observed": seen}
+
+
+def test_a_host_that_leaves_in_the_middle_is_named_with_the_earliest_time() -> None:
+    """Its first tests passed, one was under way, and the others found it gone; nobody else is blamed."""
+    tests = [
+        Measured(m.client, m.server, m.rail, "n3" not in (m.client, m.server) or "n0" in (m.client, m.server), 97.0)
+        for m in matrix(6, 2, lambda c, s, r: False)
+    ]
+    tests = [m if m.passed else Measured(m.client, m.server, m.rail, False) for m in tests]
+    raw = [
+        absent("n3", "n1", "has not answered since step 9 (12:00:31)"),
+        absent("n3", "n2", "has not answered since step 5 (12:00:11)"),
+        absent("n3", "n2", "has not answered since step 12 (12:00:51)"),
+    ]
+    (finding,) = findings(tests, absences=absences_from(raw, {"ib_write_bw"}))
+    assert finding.host == "n3" and finding.verdict == "fail"
+    assert (finding.observed["kind"], finding.observed["since_step"], finding.observed["time"]) == (
+        "gone",
+        5,
+        "12:00:11",
+    )
+    assert finding.cause.startswith("n3 has not answered since step 5 (12:00:11): 16 of 20 tests")
+    assert finding.evidence.startswith("n2")
+
+
+def test_a_host_that_never_came() -> None:
+    tests = matrix(4, 1, lambda c, s, r: "n3" in (c, s))
+    tests = [m if m.passed else Measured(m.client, m.server, m.rail, False) for m in tests]
+    raw = [absent("n3", "n0", "did not come to the start within 120 s")]
+    (finding,) = findings(tests, absences=absences_from(raw, {"ib_write_bw"}))
+    assert finding.observed["since_step"] == -1 and "n3 did not come to the start within 120 s" in finding.cause
+
+
+def test_two_that_miss_each_other_are_a_pair_and_not_gone() -> None:
+    tests = [
+        m if m.passed else Measured(m.client, m.server, m.rail, False)
+        for m in matrix(5, 1, lambda c, s, r: {c, s} == {"n1", "n2"})
+    ]
+    line = "has not answered since step 2 (12:00:00)"
+    absences = absences_from([absent("n1", "n2", line), absent("n2", "n1", line)], {"ib_write_bw"})
+    assert named(tests) == [("pair", ("n1", "n2"), (0,))]
+    assert [finding.observed["kind"] for finding in findings(tests, absences=absences)] == ["pair"]
+
+
+def test_what_a_lost_host_measured_slowly_is_still_explained() -> None:
+    """A slow result is not for want of an answer: the port stays to blame for it."""
+    tests = matrix(5, 1, lambda c, s, r: s == "n2")
+    tests += [Measured("n4", "n5", 0, False)]
+    absences = [Absence("n5", "n4", "has not answered since step 0 (12:00:00)")]
+    kinds = [(cause.kind, cause.hosts) for cause in explain(tests, absences=absences)]
+    assert kinds == [("gone", ("n5",)), ("port", ("n2",))]
+
+
+def test_a_pair_on_several_rails_is_one_cause() -> None:
+    assert named(matrix(4, 3, lambda c, s, r: {c, s} == {"n1", "n2"} and r > 0)) == [("pair", ("n1", "n2"), (1, 2))]

@@ -10,7 +10,12 @@ import typing as t
 from dataclasses import dataclass, replace
 
 import pytest
-from ansible_collections.lossless.roce.plugins.module_utils.errors import PolicyError, RoceError, ToolMissing
+from ansible_collections.lossless.roce.plugins.module_utils.errors import (
+    HostError,
+    PolicyError,
+    RoceError,
+    ToolMissing,
+)
 from ansible_collections.lossless.roce.plugins.module_utils.fabric import bandwidth
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.bandwidth import (
     STATUS_FILE,
@@ -120,7 +125,7 @@ class Always:
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """How hosts meet has tests of its own."""
     monkeypatch.setattr(bandwidth, "Meeting", Always)
-    monkeypatch.setattr(bandwidth, "tell", lambda status: contextlib.nullcontext())
+    monkeypatch.setattr(bandwidth, "tell", lambda status, address: contextlib.nullcontext())
     monkeypatch.setattr(Always, "late", {})
 
 
@@ -349,6 +354,7 @@ def test_a_partner_that_is_gone_is_named_by_whoever_is_left() -> None:
         finding = verdict(outcome)
         assert finding.verdict == "fail" and finding.observed["failure"] == "absent"
         assert finding.cause == "node2 has not answered since step 3 (12:00:00)"
+        assert finding.observed["gone"] == "node2"
     assert host.started == []
 
 
@@ -387,3 +393,118 @@ def test_processes_stay_beside_the_card() -> None:
 def test_gpu_memory() -> None:
     (outcome,) = run(ScriptedHost(Step()), CLIENT, cuda=0, dmabuf=True, tool="ib_send_bw", dry_run=True)
     assert outcome.argv[0] == "ib_send_bw" and {"--use_cuda=0", "--use_cuda_dmabuf"} <= set(outcome.argv)
+
+
+# -- latency ---------------------------------------------------------------------------------------
+
+LATENCY = (
+    " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]"
+    "   99% percentile[usec]   99.9% percentile[usec] \n"
+    " 2       1000          0.95           6.91         1.01           1.02     0.10       1.25        6.91\n"
+)
+
+
+def test_latency_has_flags_of_its_own_and_a_verdict_by_its_threshold() -> None:
+    host = ScriptedHost(Step(out=EXCHANGED + LATENCY))
+    host.outputs["ib_write_lat --help"] = (1, "", "")
+    (outcome,) = run(host, CLIENT, tool="ib_write_lat", size=2, iterations=1000, tclass=106)
+    assert outcome.argv[0] == "ib_write_lat" and flag(outcome.argv, "-s") == "2" and "--tclass=106" in outcome.argv
+    assert "-q" not in outcome.argv and "--report_gbits" not in outcome.argv
+    findings = [outcome.finding("node1", 100, 0.9, limit) for limit in (2.0, 1.0, None)]
+    assert [(f.check, f.verdict) for f in findings if f] == [
+        ("ib_write_lat", "pass"),
+        ("ib_write_lat", "fail"),
+        ("ib_write_lat", "unknown"),
+    ]
+    assert outcome.as_dict()["gbps"] is None and outcome.as_dict()["rows"][0]["typical_usec"] == 1.01
+
+
+def test_a_latency_test_without_a_row_failed() -> None:
+    host = ScriptedHost(Step(FOREVER, out=EXCHANGED))
+    host.outputs["ib_read_lat --help"] = (1, "", "")
+    (outcome,) = run(host, CLIENT, tool="ib_read_lat", time_limit=10)
+    finding = outcome.finding("node1", 100, 0.9, 5.0)
+    assert finding is not None and (finding.check, finding.verdict) == ("ib_read_lat", "fail")
+    assert finding.observed["failure"] == "data_path" and finding.expected == {"max_latency_usec": 5.0}
+
+
+@pytest.mark.parametrize("options", [{"qps": 2}, {"bidirectional": True}, {"tx_depth": 8}])
+def test_what_latency_tests_do_not_know_is_refused(options: dict[str, t.Any]) -> None:
+    with pytest.raises(PolicyError, match=next(iter(options))):
+        Options(tool="ib_send_lat", **options).check()
+
+
+def test_a_missing_program_of_perftest_is_named_with_its_package_whichever_it_is() -> None:
+    host = ScriptedHost(Step())
+    host.missing_tools = {"ib_read_bw"}
+    with pytest.raises(ToolMissing, match="ib_read_bw.*perftest"):
+        run(host, CLIENT, tool="ib_read_bw")
+
+
+# -- rdma_cm ---------------------------------------------------------------------------------------
+
+NO_CM = "Unexpected CM event bl blka 8\nUnable to connect (retries = 10)\n"
+
+
+def cm(outcome: Outcome) -> Finding:
+    """What node1 says of the connection; there must be something."""
+    finding = outcome.cm_finding("node1")
+    assert finding is not None
+    return finding
+
+
+def test_a_connection_by_rdma_cm_comes_before_the_test_and_takes_the_nodes_tos() -> None:
+    host = ScriptedHost(Step())
+    (outcome,) = run(host, CLIENT, rdma_cm=True, tclass=106)
+    first, second = (process.argv for process in host.started)
+    assert "-R" in first and "-T" not in first and "--tclass=106" not in first and first[-1] == "198.51.100.2"
+    assert "-R" not in second and "--tclass=106" in second
+    assert (cm(outcome).check, cm(outcome).verdict) == ("rdma_cm", "pass") and " -R " in cm(outcome).evidence
+    assert cm(outcome).observed["client"] == "node1" and verdict(outcome).verdict == "pass"
+
+
+def test_a_server_that_listens_late_is_tried_again() -> None:
+    host = ScriptedHost(Step(1.0, 1, "", NO_CM), Step(1.0, 1, "", NO_CM), Step())
+    (outcome,) = run(host, CLIENT, rdma_cm=True)
+    assert cm(outcome).verdict == "pass" and len(host.started) == 4
+
+
+def test_a_path_without_rdma_cm_is_named_and_the_test_runs_all_the_same() -> None:
+    host = ScriptedHost(Step(FOREVER, out=""), Step())
+    (outcome,) = run(host, CLIENT, rdma_cm=True)
+    assert cm(outcome).verdict == "fail" and "within 10 s" in cm(outcome).cause
+    assert verdict(outcome).verdict == "pass" and host.now() < 15
+
+
+def test_a_refused_connection_ends_within_its_limit() -> None:
+    host = ScriptedHost(*[Step(1.0, 1, "", NO_CM)] * 20)
+    (outcome,) = run(host, CLIENT, rdma_cm=True, time_limit=1)
+    assert cm(outcome).observed["failure"] == "no_cm_path" and host.now() < 20
+
+
+def test_a_server_listens_for_both_and_leaves_neither_behind() -> None:
+    host = ScriptedHost(Step(FOREVER, out=""), Step(out=EXCHANGED))
+    (outcome,) = run(host, SERVER, rdma_cm=True)
+    assert len(host.started) == 2 and "-R" in host.started[0].argv and "-R" not in host.started[1].argv
+    assert outcome.failure is None and outcome.cm_finding("node1") is None
+
+
+def test_a_step_has_time_for_the_connection() -> None:
+    assert Options(rdma_cm=True).step_limit == Options().step_limit + 10
+
+
+# -- time and progress -----------------------------------------------------------------------------
+
+
+def test_an_outcome_knows_how_long_its_step_took() -> None:
+    outcomes = run(ScriptedHost(Step(3.0), Step(5.0)), CLIENT, CLIENT)
+    assert [outcome.seconds for outcome in outcomes] == [3.0, 5.0]
+
+
+def test_progress_that_cannot_be_written_costs_no_test() -> None:
+    class NotRoot(ScriptedHost):
+        def write(self, path: str, content: str) -> None:
+            raise HostError(f"{path}: cannot write: Permission denied")
+
+    (outcome,) = run(NotRoot(Step()), CLIENT)
+    assert verdict(outcome).verdict == "pass"

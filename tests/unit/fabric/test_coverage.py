@@ -12,13 +12,14 @@ from ansible_collections.lossless.roce.plugins.filter.fabric_ports import Filter
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.coverage import (
     absent_host,
     broken_pairs,
+    leaves_of,
     lonely_rails,
     matrix_hosts,
     peers_of,
     skipped_tests,
 )
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.schedule import parse_hosts
-from ansible_collections.lossless.roce.plugins.modules.fabric_bandwidth import HOST_SPEC, PORT_SPEC
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.spec import HOST_SPEC, PORT_SPEC
 
 FILTERS = FilterModule().filters()
 fabric_ports = FILTERS["fabric_ports"]
@@ -47,18 +48,21 @@ def test_a_pair_with_a_broken_path_is_left_out_and_said_to_be() -> None:
 
 def test_peers_with_the_mtu_that_they_run() -> None:
     ports = nodes(2, rails=2)
-    ports["n1"][0]["mtu"] = 9000
+    ports["n1"][0] |= {"mtu": 9000, "rdma_mtu": 4096}
     peers = peers_of("n0", ports)
-    assert [(peer["name"], peer["rail"], peer["mtu"]) for peer in peers] == [("n1", 0, 9000), ("n1", 1, None)]
+    assert [(peer["name"], peer["rail"], peer["mtu"], peer["rdma_mtu"]) for peer in peers] == [
+        ("n1", 0, 9000, 4096),
+        ("n1", 1, None, None),
+    ]
     assert peers_of("stranger", nodes(2)) == []
 
 
 def test_ports_go_by_their_netdev_whatever_they_were_declared_as() -> None:
-    declared = {"name": "mlx5_0", "rail": "1", "address": "10.0.0.1", "netdev": "eth0", "ibdev": "mlx5_0", "mtu": 9000}
+    declared = {"name": "mlx5_0", "rail": "1", "address": "10.0.0.1", "netdev": "eth0", "mtu": 9000, "rdma_mtu": 4096}
     missing = {"name": "eth7", "rail": 0, "address": "10.0.1.1", "netdev": "", "ibdev": "", "mtu": None}
     assert fabric_ports([declared, missing]) == [
-        {"name": "eth7", "rail": 0, "address": "10.0.1.1", "mtu": None},
-        {"name": "eth0", "rail": 1, "address": "10.0.0.1", "mtu": 9000},
+        {"name": "eth7", "rail": 0, "address": "10.0.1.1", "mtu": None, "rdma_mtu": None, "leaf": None},
+        {"name": "eth0", "rail": 1, "address": "10.0.0.1", "mtu": 9000, "rdma_mtu": 4096, "leaf": None},
     ]
 
 
@@ -114,3 +118,11 @@ def test_the_hosts_are_what_the_matrix_takes() -> None:
         assert set(host) == {"name", "ports"} <= set(HOST_SPEC)
         assert set(host["ports"][0]) == set(PORT_SPEC)
     assert len(parse_hosts(hosts)) == 2
+
+
+def test_the_leaf_of_a_host_is_the_one_switch_that_all_of_its_ports_hang_on() -> None:
+    ports = nodes(4, rails=2)
+    for host, switches in {"n0": ("leaf1", "leaf1"), "n1": ("leaf1", "leaf2"), "n2": ("leaf2", "")}.items():
+        for port, switch in zip(ports[host], switches, strict=True):
+            port["leaf"] = {"chassis": switch, "port": "swp1"} if switch else None
+    assert leaves_of(ports) == {"n0": "leaf1", "n2": "leaf2"}, "of n1 two rails, of n3 nothing is known"

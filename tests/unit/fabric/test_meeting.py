@@ -10,6 +10,7 @@ import typing as t
 
 import pytest
 from ansible_collections.lossless.roce.plugins.module_utils.errors import HostError
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.analysis import Absence
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.meeting import Meeting, Status, ask, tell
 from fake_host import FakeHost
 
@@ -70,6 +71,12 @@ def test_a_partner_that_dies_is_given_up_once_and_for_all() -> None:
     assert met.meet("a", 9) == reason and partners.asked == asked, "nobody waits for it again"
 
 
+def test_the_analysis_reads_when_a_partner_was_lost() -> None:
+    _host, met, _partners = meeting(a=lambda now: 1 if now < 3 else None)
+    absence = Absence("a", "me", met.meet("a", 2))
+    assert (absence.step(), absence.time_of_day()) == (2, "12:00:00")
+
+
 def test_a_short_silence_is_forgiven() -> None:
     _host, met, _partners = meeting(a=lambda now: None if 1 < now < 9 else 2 if now > 12 else 1)
     assert met.meet("a", 2) == ""
@@ -104,6 +111,12 @@ def test_the_server_tells_the_present_status() -> None:
         with pytest.raises(HostError, match=f"TCP port {port}"), tell(status, port):
             pass
     assert ask(["127.0.0.1"], port) is None
+
+
+def test_the_server_answers_on_one_address_only_if_told_so() -> None:
+    port, status = free_port(), Status("run", "me")
+    with tell(status, port, "127.0.0.2"):
+        assert ask(["127.0.0.2"], port) == status and ask(["127.0.0.1"], port) is None
 
 
 @pytest.mark.parametrize("answer", [b"", b"SSH-2.0-x\n", b"[]\n", b'{"run": 1}\n', b"x" * 9000, b"\xff\n"])

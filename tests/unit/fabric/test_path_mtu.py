@@ -6,7 +6,12 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.lossless.roce.plugins.module_utils.errors import CommandTimeout
-from ansible_collections.lossless.roce.plugins.module_utils.fabric.path_mtu import Peer, check_peer
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.path_mtu import (
+    Peer,
+    check_peer,
+    check_peers,
+    check_rdma_mtu,
+)
 from ansible_collections.lossless.roce.plugins.module_utils.findings import Finding
 from ansible_collections.lossless.roce.plugins.module_utils.host import Done
 from fake_host import FakeHost
@@ -124,3 +129,47 @@ def test_a_declared_mtu_below_576_is_never_answered_by_a_larger_one(carries: int
     finding = check(Path(400, carries), mtu=400)
     assert finding.verdict == "fail"
     assert finding.observed["mtu"] == (carries or None)
+
+
+@pytest.mark.parametrize(
+    ("own", "peers", "declared", "verdict", "words"),
+    [
+        (4096, 4096, 4096, "pass", ""),
+        (4096, 4096, None, "pass", ""),
+        (4096, 4096, 2048, "pass", ""),
+        (1024, 4096, 4096, "fail", "node1 runs RDMA MTU 1024 on ens1np0, node2 (198.51.100.2) runs 4096"),
+        (1024, 1024, 4096, "fail", "both ends run RDMA MTU 1024, and 4096 is declared"),
+        (None, 4096, 4096, "unknown", "of node1 is not known"),
+        (None, None, None, "unknown", "of node1 and node2 is not known"),
+    ],
+)
+def test_the_active_rdma_mtu_of_both_ends(
+    own: int | None, peers: int | None, declared: int | None, verdict: str, words: str
+) -> None:
+    finding = check_rdma_mtu("node1", Peer("node2", "198.51.100.2", "ens1np0", 0, rdma_mtu=peers), own, declared)
+    assert (finding.check, finding.verdict, finding.port) == ("rdma_mtu", verdict, "ens1np0")
+    assert finding.observed["rdma_mtu"] == {"node1": own, "node2": peers} and finding.observed["rail"] == 0
+    assert words in finding.cause and bool(finding.cause) == bool(words) == bool(finding.remedy)
+
+
+DEVINFO = (
+    "hca_id:\tmlx5_0\n\ttransport:\t\t\tInfiniBand (0)\n\t\tport:\t1\n\t\t\tstate:\t\t\tPORT_ACTIVE (4)\n"
+    "\t\t\tmax_mtu:\t\t4096 (5)\n\t\t\tactive_mtu:\t\t1024 (3)\n\t\t\tlink_layer:\t\tEthernet\n"
+)
+
+
+class Devices(Path):
+    """A path, and the tools that tell of RDMA devices."""
+
+    def run(self, *argv: str, check: bool = True, timeout: float = 60.0) -> Done:
+        if argv[0] == "ping":
+            return super().run(*argv, check=check, timeout=timeout)
+        link = '[{"ifindex":0,"ifname":"mlx5_0","port":1,"state":"ACTIVE","netdev":"ens1np0"}]'
+        return Done(argv, 0, {"rdma": link, "ibv_devinfo": DEVINFO}[argv[0]], "")
+
+
+def test_every_peer_gets_both_findings_and_the_drivers_word_counts() -> None:
+    peer = Peer("node2", "198.51.100.2", "ens1np0", 0, mtu=9000, rdma_mtu=4096)
+    found = check_peers(Devices(9000, 9000), "node1", [peer], 9000, 4096)  # type: ignore[arg-type]
+    assert [(f.check, f.verdict) for f in found] == [("path_mtu", "pass"), ("rdma_mtu", "fail")]
+    assert "1024" in found[1].cause, "though the netdev's 9000 would give 4096"

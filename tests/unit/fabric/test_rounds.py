@@ -81,7 +81,7 @@ def test_a_sample_is_the_same_for_the_same_number_and_another_for_another() -> N
     count=st.integers(2, 9),
     rails=st.integers(1, 3),
     at_once=st.booleans(),
-    scope=st.sampled_from(SCOPES),
+    scope=st.sampled_from([scope for scope in SCOPES if scope != "pairs"]),
 )
 def test_hosts_that_work_out_their_parts_alone_fit_together(count: int, rails: int, at_once: bool, scope: str) -> None:
     matrix = Matrix(hosts(count, rails), scope=scope, samples=2, reference="n0", at_once=at_once)
@@ -99,6 +99,52 @@ def test_hosts_that_work_out_their_parts_alone_fit_together(count: int, rails: i
         for group in together:
             assert len({test.peer for test in group}) == 1
             assert len({test.tcp_port for test in group}) == len(group) == (rails if at_once else 1)
+
+
+@given(count=st.integers(2, 60), data=st.data())
+def test_given_pairs_meet_once_and_nobody_stands_twice(count: int, data: st.DataObject) -> None:
+    rank = st.integers(0, count - 1)
+    pairs = data.draw(st.lists(st.tuples(rank, rank).filter(lambda pair: pair[0] != pair[1]), max_size=40))
+    rounds = choose_rounds("pairs", count, pairs=pairs)
+    assert rounds == choose_rounds("pairs", count, pairs=[(other, one) for one, other in reversed(pairs)])
+    met = [pair for round_ in rounds for pair in pairs_of(round_, count)]
+    assert sorted(met) == sorted({(min(pair), max(pair)) for pair in pairs})
+    for round_ in rounds:
+        present = [host for pair in pairs_of(round_, count) for host in pair]
+        assert len(present) == len(set(present))
+        for host in range(count):
+            other = partner(round_, count, host)
+            assert (other is None) == (host not in present)
+            assert other is None or partner(round_, count, other) == host
+
+
+def test_given_pairs_are_tested_on_their_rail_only() -> None:
+    pairs = frozenset({(frozenset(("n0", "n3")), 1), (frozenset(("n1", "n2")), 0), (frozenset(("n0", "n1")), 0)})
+    matrix = Matrix(hosts(4, rails=2), scope="pairs", pairs=pairs)
+    tests = {host.name: [(test.peer, test.rail) for test in matrix.tests_of(host.name)] for host in matrix.hosts}
+    assert tests == {
+        "n0": [("n1", 0)] * 2 + [("n3", 1)] * 2,
+        "n1": [("n0", 0)] * 2 + [("n2", 0)] * 2,
+        "n2": [("n1", 0)] * 2,
+        "n3": [("n0", 1)] * 2,
+    }
+    assert matrix.measurements() == 6 and len(matrix.rounds()) == 2
+
+
+@pytest.mark.parametrize("pair", [({"n0", "n9"}, 0), ({"n0", "n1"}, 7), ({"n0"}, 0)], ids=str)
+def test_given_pairs_that_cannot_be(pair: tuple[set[str], int]) -> None:
+    matrix = Matrix(hosts(2), scope="pairs", pairs=frozenset({(frozenset(pair[0]), pair[1])}))
+    with pytest.raises(PolicyError, match="pairs: n0.* two of the hosts that have this rail were expected"):
+        matrix.steps()
+
+
+@given(count=st.integers(0, 9), rails=st.integers(1, 3), data=st.data())
+def test_measurements_are_what_the_hosts_do(count: int, rails: int, data: st.DataObject) -> None:
+    names = [host.name for host in hosts(count)] + ["stranger"]
+    name = st.sampled_from(names)
+    left_out = data.draw(st.frozensets(st.tuples(st.frozensets(name, max_size=3), st.integers(0, 3)), max_size=5))
+    matrix = Matrix(hosts(count, rails), left_out=left_out)
+    assert sum(len(matrix.tests_of(host.name)) for host in matrix.hosts) == 2 * matrix.measurements()
 
 
 def test_two_hosts_both_ways() -> None:

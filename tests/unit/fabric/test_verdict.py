@@ -5,8 +5,19 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.lossless.roce.plugins.module_utils.fabric.verdict import failed, judge
-from ansible_collections.lossless.roce.plugins.module_utils.parsers.perftest import Failure, Measurement, Row
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.verdict import (
+    failed,
+    failed_latency,
+    judge,
+    judge_cm,
+    judge_latency,
+)
+from ansible_collections.lossless.roce.plugins.module_utils.parsers.perftest import (
+    Failure,
+    LatencyRow,
+    Measurement,
+    Row,
+)
 
 
 def measured(*sizes_and_gbps: tuple[int, float], bidirectional: bool = False) -> Measurement:
@@ -61,3 +72,28 @@ def test_a_failure_carries_its_line_cause_and_remedy() -> None:
     finding = failed(Failure("no_path", "Failed to modify QP 1 to RTR", "why", "what to do"), None, 0.9, port="p")
     assert (finding.verdict, finding.cause, finding.remedy) == ("fail", "why", "what to do")
     assert finding.observed == {"gbps": None, "failure": "no_path", "line": "Failed to modify QP 1 to RTR"}
+
+
+@pytest.mark.parametrize(("limit", "verdict"), [(3.0, "pass"), (2.5, "pass"), (2.4, "fail"), (None, "unknown")])
+def test_the_median_of_the_smallest_size_against_the_threshold(limit: float | None, verdict: str) -> None:
+    rows = [LatencyRow(2, 1000, 9.0, 2.5, p99_usec=30.0), LatencyRow(65536, 1000, 40.0, 40.0)]
+    finding = judge_latency(Measurement(latencies=rows), limit, tool="ib_write_lat", client="a", server="b", port="p")
+    assert (finding.check, finding.verdict, finding.port) == ("ib_write_lat", verdict, "p")
+    assert finding.observed["latency_usec"] == 2.5 and finding.observed["p99_usec"] == 30.0
+    assert finding.observed["size"] == 2 and finding.observed["client"] == "a"
+    assert (verdict == "fail") == ("2.5 microseconds, at most 2.4" in finding.cause)
+
+
+def test_a_duration_has_no_median_so_the_average_counts() -> None:
+    assert judge_latency(Measurement(latencies=[LatencyRow(2, 1000, 4.0)]), 3.0, tool="ib_read_lat").verdict == "fail"
+    assert judge_latency(Measurement(), 3.0, tool="ib_read_lat").verdict == "unknown"
+
+
+def test_a_failed_latency_test_and_a_failed_connection_keep_their_cause() -> None:
+    failure = Failure("no_cm_path", "Unable to connect (retries = 10)", "no way", "look")
+    finding = failed_latency(failure, 3.0, tool="ib_send_lat", client="a")
+    assert (finding.check, finding.verdict, finding.cause) == ("ib_send_lat", "fail", "no way")
+    assert finding.expected == {"max_latency_usec": 3.0} and finding.observed["failure"] == "no_cm_path"
+    connection = judge_cm(failure, client="a", server="b", rail=0)
+    assert (connection.check, connection.verdict, connection.remedy) == ("rdma_cm", "fail", "look")
+    assert judge_cm(None, client="a", server="b", rail=0).verdict == "pass"

@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.lossless.roce.plugins.module_utils.errors import ParseError
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.verdict import judge
 from ansible_collections.lossless.roce.plugins.module_utils.parsers.perftest import (
+    LatencyRow,
     Measurement,
     Row,
     addresses_exchanged,
@@ -251,3 +252,49 @@ def test_any_words_below_a_header(words: list[str]) -> None:
 def test_numbers_beyond_reason() -> None:
     long = "9" * 5000
     harmless(f"{HEADER} {long} {long} {long} {long} {long}\n Mtu : {long}[B]\n Failed status {long}: x\n")
+
+
+LATENCY = (
+    " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]"
+    "   99% percentile[usec]   99.9% percentile[usec] \n"
+)
+LATENCY_ROW = (
+    " 2       1000          0.95           6.91         1.01     \t       1.02        \t0.10\t\t1.25    \t\t6.91   \n"
+)
+
+
+def test_latency_as_text() -> None:
+    text = (
+        " Mtu             : 4096[B]\n" + LATENCY + "Conflicting CPU frequency values detected: 1 != 2\n" + LATENCY_ROW
+    )
+    measurement = parse_text(text)
+    assert measurement.rows == [] and measurement.rdma_mtu == 4096
+    assert measurement.latencies == [LatencyRow(2, 1000, 1.02, 1.01, 0.95, 6.91, 0.1, 1.25, 6.91)]
+    assert measurement.results() == measurement.latencies
+
+
+def test_latency_by_duration_has_an_average_alone() -> None:
+    text = " #bytes  #iterations   t_avg[usec]    tps average\n 2         61234       1.20         416666.67\n"
+    assert parse_text(text).latencies == [LatencyRow(2, 61234, 1.2)]
+
+
+def test_latency_as_json() -> None:
+    results = {"MsgSize": 2, "n_iterations": 1000, "t_min": 0.95, "t_max": 6.91, "t_typical": 1.01, "t_avg": 1.02}
+    results |= {"t_stdev": 0.1, "percentile_99": 1.25, "percentile_99.9": 6.91}
+    measurement = parse_json(json.dumps({"test_info": {"Mtu": 1024}, "results": results}))
+    assert measurement.latencies == [LatencyRow(2, 1000, 1.02, 1.01, 0.95, 6.91, 0.1, 1.25, 6.91)]
+    assert measurement.rows == [] and measurement.rdma_mtu == 1024
+    with pytest.raises(ParseError):
+        parse_json(json.dumps({"test_info": {}, "results": {**results, "t_avg": float("nan")}}))
+
+
+def test_a_deviation_that_is_no_number_was_not_measured_and_a_cut_line_is_no_row() -> None:
+    (row,) = parse_text(LATENCY + LATENCY_ROW.replace("0.10", "-nan")).latencies
+    assert row.stdev_usec is None and row.typical_usec == 1.01
+    assert parse_text(LATENCY + " 2       1000          0.95           6.91         1.01\n").latencies == []
+
+
+@given(st.text(alphabet=" 0123456789.ab-\t\n", max_size=200))
+def test_garbled_latencies_give_rows_of_numbers_or_none(text: str) -> None:
+    for row in parse_text(LATENCY + text).latencies:
+        assert row.size >= 0 and row.average_usec >= 0

@@ -49,6 +49,8 @@ def test_a_failed_check_fails_the_task(tmp_path: Path, shown: Shown) -> None:
     assert result["msg"] == f"verify: 1 of 2 checks failed on node1 (pfc 1); see {page}"
     assert (result["verdict"], result["hosts"], result["summary"]["fail"]) == ("fail", ["node1"], 1)
     assert (result["report"], result["json"]) == (page, str(tmp_path / "report.json"))
+    assert 'failures="1"' in Path(result["junit"]).read_text(encoding="utf-8")
+    assert 'verdict="fail"} 1' in Path(result["prometheus"]).read_text(encoding="utf-8")
     assert (f"report: {page}", None) in shown
     assert ("fail  pfc  node1", constants.COLOR_ERROR) in shown
     json.dumps(result)
@@ -81,6 +83,7 @@ def test_a_relative_path_starts_where_ansible_was_started(tmp_path: Path, monkey
         ({"title": "a/b", "findings": []}, "title: 'a/b'"),
         ({"title": "verify", "findings": [], "colour": "red"}, "colour"),
         ({"title": "verify", "findings": [], "path": "/dev/null/report"}, "cannot be written"),
+        ({"title": "verify", "findings": [], "timing": {"rounds": [{"round": 0}]}}, r"rounds\[0\]\.seconds: None"),
     ],
 )
 def test_what_is_wrong_is_one_clear_error(args: dict[str, t.Any], message: str) -> None:
@@ -123,6 +126,7 @@ PLAYBOOK = """
         hosts: "{{ ansible_play_hosts_all }}"
         findings: "{{ found }}"
         path: "{{ folder }}"
+        timing: "{{ [[{'step': 0, 'round': 0, 'seconds': 3.0}], []] | lossless.roce.fabric_timing(2) }}"
         fail: "{{ fails | bool }}"
       delegate_to: localhost
       run_once: "{{ once | bool }}"
@@ -159,6 +163,9 @@ def test_a_playbook_fails_with_one_line_and_leaves_a_report(tmp_path: Path) -> N
         " ".join((done.stdout + done.stderr).replace('"', "").split())
     )
     assert json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))["verdict"] == "fail"
+    run = json.loads((tmp_path / "out" / "verify.json").read_text(encoding="utf-8"))
+    assert (run["timing"]["wall_s"], run["timing"]["ratio"]) == (3.0, 1.5)
+    assert (tmp_path / "out" / "junit.xml").exists()
 
 
 def test_a_playbook_goes_on_when_it_only_looks(tmp_path: Path) -> None:

@@ -31,18 +31,42 @@ def test_runs_add_up_and_a_new_one_replaces_its_title(tmp_path: Path, make_findi
     assert sorted(path.name for path in folder.iterdir()) == [
         "drift.html",
         "drift.json",
+        "drift.junit.xml",
+        "junit.xml",
+        "lossless_roce.prom",
         "report.html",
         "report.json",
         "verify.html",
         "verify.json",
+        "verify.junit.xml",
     ]
 
 
 def test_a_stored_run_comes_back_as_it_was(tmp_path: Path, make_pair: Make, make_run: Make) -> None:
-    run = make_run([make_pair("node1", "node2", 20)], hosts=["node3"], ports={"node1": [{"netdev": "ens1np0"}]})
+    timing = {"rounds": [{"round": 0, "seconds": 3, "ideal_s": 2, "started": 0.5}]}
+    ports = {"node1": [{"netdev": "ens1np0"}]}
+    run = make_run([make_pair("node1", "node2", 20)], hosts=["node3"], ports=ports, timing=timing)
     store.save(tmp_path, run)
     assert store.stored_runs(tmp_path / "report.json") == ({"verify": run}, [])
     assert json.loads((tmp_path / "verify.json").read_text(encoding="utf-8")) == run
+
+
+def test_a_finding_is_a_line_of_the_json(tmp_path: Path, make_finding: Make, make_run: Make) -> None:
+    store.save(tmp_path, make_run([make_finding(cause="a\nb"), make_finding(host="node2")]))
+    lines = (tmp_path / "report.json").read_text(encoding="utf-8").splitlines()
+    assert sum('"check": "pfc"' in line for line in lines) == 2
+    assert _report(tmp_path)["runs"]["verify"]["findings"][0]["cause"] == "a\nb"
+
+
+def test_a_run_that_is_old_has_no_say_in_ci_and_monitoring(tmp_path: Path, make_finding: Make, make_run: Make) -> None:
+    store.save(tmp_path, make_run([make_finding(verdict="fail")], title="drift", generated="2026-11-01T12:00:00Z"))
+    store.save(tmp_path, make_run([make_finding()]))
+    assert 'name="drift"' not in (tmp_path / "junit.xml").read_text(encoding="utf-8")
+    assert 'name="verify"' in (tmp_path / "junit.xml").read_text(encoding="utf-8")
+    lines = (tmp_path / "lossless_roce.prom").read_text(encoding="utf-8").splitlines()
+    assert [line.partition("{")[0] for line in lines if 'run="drift"' in line] == [
+        "lossless_roce_run_timestamp_seconds"
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"schema": 99, "runs": {}}', '{"schema": 1}', "[" * 100_000])

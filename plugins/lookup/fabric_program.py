@@ -1,0 +1,58 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Lookup: the matrix of tests as a program for srun and mpirun, built on the control node."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: fabric_program
+short_description: Build the program that runs tests between hosts without a control node
+version_added: 0.1.0
+description:
+  - The program is started on all hosts by C(srun) or C(mpirun); playbook C(lossless.roce.fabric_program) writes it and
+    the file of hosts and options that it reads.
+  - Packs the collection's own code into one file that needs nothing but Python's standard library.
+    Returns its path.
+  - The file is in Ansible's temporary folder on the control node and goes with the run.
+    The same version of the collection always gives the same bytes.
+options:
+  python:
+    description: Path of Python 3.9 or newer on the node.
+    type: path
+    default: /usr/bin/python3
+seealso:
+  - module: lossless.roce.fabric_bandwidth
+author:
+  - lossless.roce contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Put the program where all hosts of a cluster see it
+  ansible.builtin.copy:
+    src: "{{ lookup('lossless.roce.fabric_program') }}"
+    dest: /shared/lossless-roce-fabric
+    mode: "0755"
+"""
+
+RETURN = r"""
+_raw:
+  description: Path of the file, one item.
+  type: list
+  elements: path
+"""
+
+import typing as t
+from pathlib import Path
+
+from ansible import constants
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.lossless.roce.plugins.plugin_utils.program import stored
+
+
+class LookupModule(LookupBase):
+    """The path of the program."""
+
+    def run(self, terms: list[t.Any], variables: dict[str, t.Any] | None = None, **kwargs: t.Any) -> list[str]:
+        """Build it, and say where it is."""
+        self.set_options(var_options=variables, direct=kwargs)
+        return [str(stored("fabric/launch.py", self.get_option("python"), Path(constants.DEFAULT_LOCAL_TMP)))]

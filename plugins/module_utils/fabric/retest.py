@@ -1,0 +1,168 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Suspects of a matrix are tested once more with a known-good partner before they are blamed. Pure.
+
+A partner is known good on a rail when all of its tests there with hosts that are not suspected passed, in both
+directions. Ports, nodes and leaves are tested with one; of a pair each end is, and the pair once more.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+if t.TYPE_CHECKING:
+    from .analysis import Cause, Measured
+
+CONFIRMED, NOT_REPRODUCED, UNTOLD, NOT_RETESTED = "confirmed", "not reproduced", "cannot be told", "not retested"
+_OWN = ("port", "node", "leaf")  # causes that lie in their hosts' own ends
+
+
+@dataclass(frozen=True)
+class Retest:
+    """Two hosts that are to test with each other once more on a rail; suspect is the one in question."""
+
+    suspect: str
+    partner: str
+    rail: int
+
+    def as_pair(self) -> dict[str, t.Any]:
+        """As the matrix takes pairs: {hosts: [a, b], rail}."""
+        return {"hosts": sorted((self.suspect, self.partner)), "rail": self.rail}
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What a retest says of a cause: confidence is one of the above; ``told`` says by what, as part of a sentence.
+
+    settles: what would tell where this could not; empty when it did
+    """
+
+    confidence: str
+    told: str
+    settles: str = ""
+    measured: tuple[Measured, ...] = ()
+
+
+class Partners:
+    """Known-good partners by rail, those first that were taken least."""
+
+    def __init__(self, tests: t.Iterable[Measured], causes: t.Iterable[Cause]) -> None:
+        suspects = {(h, r) for c in causes if c.kind in (*_OWN, "gone") for h in c.hosts for r in c.rails}
+        passed: dict[tuple[str, int], set[str]] = defaultdict(set)
+        failed: set[tuple[str, int]] = set()
+        for test in tests:
+            ends = ((test.client, test.rail), (test.server, test.rail))
+            if suspects.intersection(ends):
+                continue
+            for end, way in zip(ends, ("sends", "receives")):
+                passed[end].add(way)
+                if not test.passed:
+                    failed.add(end)
+        self._good: dict[int, list[str]] = defaultdict(list)
+        for host, rail in sorted(end for end, ways in passed.items() if len(ways) == 2 and end not in failed):
+            self._good[rail].append(host)
+        self._taken: Counter[tuple[str, int]] = Counter()
+
+    def take(self, rail: int, *, not_one_of: t.Collection[str]) -> str | None:
+        """A partner on the rail, or None when there is none."""
+        free = [host for host in self._good[rail] if host not in not_one_of]
+        if not free:
+            return None
+        chosen = min(free, key=lambda host: self._taken[host, rail])
+        self._taken[chosen, rail] += 1
+        return chosen
+
+
+def choose(tests: t.Sequence[Measured], causes: t.Sequence[Cause]) -> list[list[Retest]]:
+    """The retests of each cause, in the order of the causes; none where no partner is known to be good.
+
+    Nothing settles a whole rail or a host that is gone but another look at them.
+    """
+    partners = Partners(tests, causes)
+    return [_of_cause(cause, partners) for cause in causes]
+
+
+def _of_cause(cause: Cause, partners: Partners) -> list[Retest]:
+    if cause.kind in _OWN:
+        return [
+            one for host in cause.hosts for rail in cause.rails for one in _with_partner(host, rail, cause, partners)
+        ]
+    if cause.kind != "pair":
+        return []
+    retests = []
+    for rail in cause.rails:
+        ends = [one for host in cause.hosts for one in _with_partner(host, rail, cause, partners)]
+        # Without a third host the pair would fail again and say nothing new.
+        retests += [Retest(cause.hosts[0], cause.hosts[1], rail), *ends] if ends else []
+    return retests
+
+
+def _with_partner(host: str, rail: int, cause: Cause, partners: Partners) -> list[Retest]:
+    partner = partners.take(rail, not_one_of=cause.hosts)
+    return [] if partner is None else [Retest(host, partner, rail)]
+
+
+def settle(cause: Cause, retests: t.Sequence[Retest], again: t.Iterable[Measured] | None) -> Settled:
+    """What the second measurements say of a cause; ``again`` is None when nothing was retested at all."""
+    if cause.kind not in (*_OWN, "pair"):
+        return Settled(NOT_RETESTED, "")
+    if not retests:
+        third = (
+            "test with a host that is known to be good" if cause.kind != "pair" else "test each end with a third host"
+        )
+        return Settled(UNTOLD, "no known-good partner was there to test with again", third)
+    if again is None:
+        return Settled(NOT_RETESTED, "", "test again with a known-good partner")
+    wanted = {(frozenset((one.suspect, one.partner)), one.rail) for one in retests}
+    measured = [m for m in again if (frozenset((m.client, m.server)), m.rail) in wanted]
+    return _settle_pair(cause, measured) if cause.kind == "pair" else _settle_own(cause, measured)
+
+
+def _settle_own(cause: Cause, measured: list[Measured]) -> Settled:
+    ways = set(cause.ways)
+    own = [
+        m
+        for m in measured
+        if (m.client in cause.hosts and "sends" in ways) or (m.server in cause.hosts and "receives" in ways)
+    ]
+    if not own:
+        return Settled(UNTOLD, "the retest gave no result", "test again with a known-good partner")
+    failed = [m for m in own if not m.passed]
+    if not failed:
+        return Settled(
+            NOT_REPRODUCED,
+            f"passed in the retest with {_partners(cause, own)}",
+            "test again under load; what comes and goes is a loose cable, heat, or other traffic at the time",
+            tuple(own),
+        )
+    part = "" if len(failed) == len(own) else f", in {len(failed)} of {len(own)} retests"
+    return Settled(CONFIRMED, f"failed again with known-good {_partners(cause, failed)}{part}", "", tuple(own))
+
+
+def _partners(cause: Cause, measured: t.Iterable[Measured]) -> str:
+    names = {name for m in measured for name in (m.client, m.server)} - set(cause.hosts)
+    return ", ".join(sorted(names))
+
+
+def _settle_pair(cause: Cause, measured: list[Measured]) -> Settled:
+    own = [m for m in measured if {m.client, m.server} == set(cause.hosts)]
+    others = [m for m in measured if {m.client, m.server} != set(cause.hosts)]
+    if not own:
+        return Settled(UNTOLD, "the retest of the pair gave no result", "test the pair again", tuple(others))
+    if all(m.passed for m in own):
+        return Settled(
+            NOT_REPRODUCED,
+            "the pair passed in the retest",
+            "test again; a path that comes and goes is one of several (ECMP), or other traffic at the time",
+            tuple(measured),
+        )
+    worse = sorted({h for m in others if not m.passed for h in (m.client, m.server) if h in cause.hosts})
+    if worse:
+        third = f"{' and '.join(worse)} now failed with a third host as well"
+        return Settled(UNTOLD, third, f"look at the port of {' and '.join(worse)} first", tuple(measured))
+    if not set(cause.hosts) <= {h for m in others for h in (m.client, m.server)}:
+        unknown = "the pair failed again, and not both of its ends were tested with third hosts"
+        return Settled(UNTOLD, unknown, "test each end with a third host", tuple(measured))
+    return Settled(CONFIRMED, "the pair failed again, while its ends did well with third hosts", "", tuple(measured))

@@ -1,0 +1,133 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Suspects are tested again with partners that did well, and the second figures turn the verdict."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.lossless.roce.plugins.filter.fabric_ports import FilterModule
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.analysis import Measured, explain
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.blame import findings, suspects
+from hypothesis import given
+from hypothesis import strategies as st
+from sim_matrix import matrix
+
+Pair = tuple[frozenset[str], int]
+
+
+def pairs(tests: list[Measured], leaves: dict[str, str] | None = None) -> set[Pair]:
+    return {(frozenset(pair["hosts"]), pair["rail"]) for pair in suspects(tests, leaves)}
+
+
+def again(tests: list[Measured], bad: t.Callable[[str, str, int], bool]) -> list[Measured]:
+    """What the retest measures, when ``bad`` says what fails in it."""
+    return [
+        Measured(one, other, rail, not bad(one, other, rail), 5.0 if bad(one, other, rail) else 96.0)
+        for names, rail in pairs(tests)
+        for one, other in (sorted(names), sorted(names, reverse=True))
+    ]
+
+
+def settled(tests: list[Measured], second: list[Measured] | None) -> tuple[str, str, str]:
+    """Verdict, confidence and cause of the one finding."""
+    (finding,) = findings(tests, again=second)
+    return finding.verdict, finding.observed["confidence"], finding.cause
+
+
+PORT = matrix(5, 2, lambda c, s, r: r == 1 and "n2" in (c, s))
+PAIR = matrix(5, 1, lambda c, s, r: {c, s} == {"n1", "n3"})
+
+
+def test_a_port_is_tested_with_one_good_partner_on_its_rail() -> None:
+    assert pairs(PORT) == {(frozenset({"n2", "n0"}), 1)}
+
+
+def test_a_port_that_fails_again_is_confirmed() -> None:
+    verdict, confidence, cause = settled(PORT, again(PORT, lambda c, s, r: "n2" in (c, s)))
+    assert (verdict, confidence) == ("fail", "confirmed") and "failed again with known-good n0" in cause
+
+
+def test_a_port_that_does_well_the_second_time_is_not_blamed() -> None:
+    verdict, confidence, cause = settled(PORT, again(PORT, lambda c, s, r: False))
+    assert (verdict, confidence) == ("unknown", "not reproduced") and "passed in the retest with n0" in cause
+
+
+def test_only_the_direction_in_question_counts() -> None:
+    tests = matrix(5, 1, lambda c, s, r: s == "n2")
+    assert settled(tests, again(tests, lambda c, s, r: c == "n2"))[1] == "not reproduced"
+    assert settled(tests, again(tests, lambda c, s, r: s == "n2"))[1] == "confirmed"
+
+
+def test_without_a_retest_the_finding_says_so() -> None:
+    assert settled(PORT, None)[:2] == ("fail", "not retested")
+    verdict, confidence, cause = settled(PORT, [])
+    assert (verdict, confidence) == ("fail", "cannot be told") and "gave no result" in cause
+
+
+def test_two_hosts_have_no_third_to_test_with() -> None:
+    tests = matrix(2, 1, lambda c, s, r: s == "n1")
+    assert pairs(tests) == set()
+    assert settled(tests, None)[:2] == ("fail", "cannot be told")
+    assert "no known-good partner" in settled(tests, None)[2]
+
+
+def test_a_whole_rail_is_not_retested() -> None:
+    assert pairs(matrix(4, 2, lambda c, s, r: r == 0)) == set()
+
+
+def test_of_a_pair_both_ends_are_tested_too() -> None:
+    chosen = pairs(PAIR)
+    assert (frozenset({"n1", "n3"}), 0) in chosen and len(chosen) == 3
+    others = [names for names, _rail in chosen if names != {"n1", "n3"}]
+    assert {len(names & {"n1", "n3"}) for names in others} == {1}
+
+
+def test_a_pair_is_confirmed_only_by_its_ends_doing_well() -> None:
+    both = {"n1", "n3"}
+    assert settled(PAIR, again(PAIR, lambda c, s, r: {c, s} == both))[:2] == ("fail", "confirmed")
+    assert settled(PAIR, again(PAIR, lambda c, s, r: False))[:2] == ("unknown", "not reproduced")
+    verdict, confidence, cause = settled(PAIR, again(PAIR, lambda c, s, r: "n1" in (c, s)))
+    assert (verdict, confidence) == ("fail", "cannot be told") and "n1 now failed with a third host" in cause
+    only_the_pair = [m for m in again(PAIR, lambda c, s, r: True) if {m.client, m.server} == both]
+    assert settled(PAIR, only_the_pair)[1] == "cannot be told"
+
+
+@given(count=st.integers(3, 12), rails=st.integers(1, 3), data=st.data())
+def test_no_suspect_is_another_ones_good_partner(count: int, rails: int, data: st.DataObject) -> None:
+    numbers = data.draw(st.sets(st.integers(0, count - 1), max_size=count))
+    bad = {f"n{number}" for number in numbers}
+    tests = matrix(count, rails, lambda c, s, r: bool(bad & {c, s}))
+    blamed = {(host, rail) for cause in explain(tests) for host in cause.hosts for rail in cause.rails}
+    for names, rail in pairs(tests):
+        assert len([name for name in names if (name, rail) in blamed]) == 1
+
+
+def test_a_leaf_is_tested_with_hosts_of_another() -> None:
+    leaves = {f"n{number}": "leaf1" if number < 2 else "leaf2" for number in range(6)}
+    tests = matrix(6, 1, lambda c, s, r: bool({"n0", "n1"} & {c, s}))
+    chosen = pairs(tests, leaves)
+    assert len(chosen) == 2 and all(len(names & {"n0", "n1"}) == 1 for names, _rail in chosen)
+    partners = [next(iter(names - {"n0", "n1"})) for names, _rail in chosen]
+    assert len(set(partners)) == 2, "they are tested at the same time"
+
+
+def test_the_filters_take_the_findings_of_each_host() -> None:
+    filters = FilterModule().filters()
+
+    def found(tests: list[Measured]) -> list[list[dict[str, t.Any]]]:
+        raw = [
+            {
+                "check": "ib_write_bw",
+                "verdict": "pass" if m.passed else "fail",
+                "observed": {"client": m.client, "server": m.server, "rail": m.rail, "gbps": m.gbps},
+            }
+            for m in tests
+        ]
+        return [raw[::2], [{"check": "pfc", "verdict": "fail", "observed": None}, *raw[1::2]]]
+
+    assert filters["suspects"](found(PORT)) == [{"hosts": ["n0", "n2"], "rail": 1}]
+    (finding,) = filters["analysed"](found(PORT), {}, found(again(PORT, lambda c, s, r: "n2" in (c, s))))
+    assert finding["observed"]["confidence"] == "confirmed" and len(finding["observed"]["retested"]) == 2
+    (finding,) = filters["analysed"](found(PORT), {}, None)
+    assert finding["observed"]["confidence"] == "not retested"
