@@ -27,7 +27,9 @@ options:
     elements: list
     required: true
   test_s:
-    description: Seconds that one test takes at the ideal. The ideal of a round is this for each of its steps.
+    description:
+      - Seconds that one test takes at the ideal. The ideal of a round is this for each of its steps. None, where nobody
+        knows.
     type: float
     required: true
   wall_s:

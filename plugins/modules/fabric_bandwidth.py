@@ -252,7 +252,9 @@ timing:
   elements: dict
   sample: [{step: 0, round: 0, seconds: 4.213}, {step: 1, round: 0, seconds: 4.197}]
 matrix:
-  description: C(rounds), C(steps), C(measurements) of all hosts, and C(limit_s), the seconds it takes at most.
+  description:
+    - C(rounds), C(steps), C(measurements) of all hosts, C(limit_s), the seconds it takes at most, C(took_s), those it
+      took, and C(test_s), those of one test at the link's rate without any start-up (none where nothing tells).
   returned: success
   type: dict
 """

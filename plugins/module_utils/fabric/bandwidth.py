@@ -97,6 +97,14 @@ class Options:
         """Whether the tool tells microseconds, not Gb/s."""
         return self.tool in LATENCY_TOOLS
 
+    def ideal_s(self, link_gbps: float | None) -> float | None:
+        """Seconds that a test takes at the link's rate and without any start-up; None where nothing tells."""
+        if self.duration:
+            return float(self.duration)
+        if link_gbps is None or self.measures_latency or self.all_sizes:
+            return None
+        return round(self.size * self.iterations * self.qps * 8 / (link_gbps * 1e9), 3)
+
     @property
     def step_limit(self) -> float:
         """Seconds that a step takes at most, for both ends."""

@@ -99,6 +99,7 @@ def run_part(
             "measurements": matrix.measurements(),
             "limit_s": options.barrier_limit + matrix.steps() * options.step_limit,
             "took_s": round(host.now() - started, 1),
+            "test_s": options.ideal_s(link_gbps),
         },
         "timing": [] if dry_run else _timing(outcomes, matrix.steps_a_round()),
         "outcomes": [outcome.as_dict() for outcome in outcomes],

@@ -19,13 +19,13 @@ def run_timing(hosts: t.Any, test_s: t.Any, wall_s: t.Any = None) -> Timing:
     """The timing of a run, from what each host says of its own steps.
 
     hosts: one list a host of ``{step, round, seconds}``; the steps are numbered alike on all hosts
-    test_s: the seconds that one test takes at the ideal
+    test_s: the seconds that one test takes at the ideal; None where nobody knows
     wall_s: the time on the clock where it is known; else the rounds' seconds summed
 
     A step is over when its slowest host is done with it, so it counts with its longest time; a round is the sum of its
     steps, and ideal for it is ``test_s`` for each of them. Raises InputError.
     """
-    ideal = _seconds("test_s", test_s)
+    ideal = _optional("test_s", test_s)
     longest: dict[tuple[int, int], float] = {}
     for place, step in _steps(hosts):
         key = (_whole(f"{place}.round", step.get("round")), _whole(f"{place}.step", step.get("step")))
@@ -34,7 +34,7 @@ def run_timing(hosts: t.Any, test_s: t.Any, wall_s: t.Any = None) -> Timing:
     for (round_, _step), seconds in sorted(longest.items()):
         by_round.setdefault(round_, []).append(seconds)
     rounds = [
-        {"round": round_, "seconds": round(sum(steps), 3), "ideal_s": round(ideal * len(steps), 3)}
+        {"round": round_, "seconds": round(sum(steps), 3), "ideal_s": None if ideal is None else round(ideal * len(steps), 3)}
         for round_, steps in by_round.items()
     ]
     known = {} if wall_s is None else {"wall_s": _seconds("wall_s", wall_s)}

@@ -496,6 +496,20 @@ def test_a_step_has_time_for_the_connection() -> None:
 # -- time and progress -----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("options", "link_gbps", "seconds"),
+    [
+        ({"iterations": 1000, "qps": 2}, 0.05, 20.972),
+        ({"duration": 10}, None, 10.0),
+        ({}, None, None),
+        ({"all_sizes": True}, 200, None),
+        ({"tool": "ib_read_lat"}, 200, None),
+    ],
+)
+def test_the_ideal_time_of_a_test(options: dict[str, t.Any], link_gbps: float | None, seconds: float | None) -> None:
+    assert Options(**options).ideal_s(link_gbps) == seconds
+
+
 def test_an_outcome_knows_how_long_its_step_took() -> None:
     outcomes = run(ScriptedHost(Step(3.0), Step(5.0)), CLIENT, CLIENT)
     assert [outcome.seconds for outcome in outcomes] == [3.0, 5.0]

@@ -33,6 +33,12 @@ def test_a_step_counts_with_its_slowest_host() -> None:
     }
 
 
+def test_without_an_ideal_there_is_no_ratio() -> None:
+    timing = fabric_timing([[_step(0, 0, 2.0)]], None)
+    assert timing["rounds"] == [{"round": 0, "seconds": 2.0, "ideal_s": None}]
+    assert (timing["ideal_s"], timing["ratio"]) == (None, None)
+
+
 def test_rails_at_once_are_one_step() -> None:
     timing = fabric_timing([[_step(0, 0, 2.0), _step(0, 0, 2.5)], [_step(0, 0, 2.25)]], 2)
     assert timing["rounds"] == [{"round": 0, "seconds": 2.5, "ideal_s": 2.0}]
