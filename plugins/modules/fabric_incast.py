@@ -169,29 +169,18 @@ from ansible_collections.lossless.roce.plugins.module_utils.errors import RoceEr
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.bandwidth import Options
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.incast import Incast, run_incast
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.schedule import parse_hosts
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.spec import JUDGE_SPEC, MATRIX_SPEC, RUN_SPEC
 from ansible_collections.lossless.roce.plugins.module_utils.host import Host
 
-PORT_SPEC = {
-    "name": {"type": "str", "required": True},
-    "rail": {"type": "int", "required": True},
-    "address": {"type": "str", "required": True},
-}
-HOST_SPEC = {
-    "name": {"type": "str", "required": True},
-    "ports": {"type": "list", "elements": "dict", "required": True, "options": PORT_SPEC},
-}
-# Reading pulls, so that the receiver would be the one that is asked; -n would not make all of them end together.
-RUN_SPEC = {
+# Reading pulls, so that the receiver would be the one that is asked; by a number of messages not all would end together.
+INCAST_SPEC = {
     "tool": {"type": "str", "choices": ["ib_write_bw", "ib_send_bw"], "default": "ib_write_bw"},
     "size": {"type": "int", "default": 65536},
-    "qps": {"type": "int", "default": 1},
     "duration": {"type": "int", "default": 10},
-    "use_cm": {"type": "bool", "default": False},
-    "tclass": {"type": "int"},
-    "tx_depth": {"type": "int"},
-    "qp_timeout": {"type": "int"},
-    "time_limit": {"type": "float", "default": 60},
-    "barrier_limit": {"type": "float", "default": 120},
+    **{
+        key: RUN_SPEC[key]
+        for key in ("qps", "use_cm", "tclass", "tx_depth", "qp_timeout", "time_limit", "barrier_limit")
+    },
 }
 
 
@@ -199,13 +188,13 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "str", "required": True},
-            "hosts": {"type": "list", "elements": "dict", "required": True, "options": HOST_SPEC},
+            "hosts": MATRIX_SPEC["hosts"],
             "receiver": {"type": "str", "required": True},
             "senders": {"type": "list", "elements": "str", "required": True},
             "rail": {"type": "int", "required": True},
             "run": {"type": "str", "default": ""},
-            "when_busy": {"type": "str", "choices": ["refuse", "force"], "default": "refuse"},
-            **RUN_SPEC,
+            "when_busy": JUDGE_SPEC["when_busy"],
+            **INCAST_SPEC,
         },
         supports_check_mode=True,
     )
@@ -215,7 +204,7 @@ def main() -> None:
         result = run_incast(
             Host(),
             incast,
-            Options(**{key: params[key] for key in RUN_SPEC}),
+            Options(**{key: params[key] for key in INCAST_SPEC}),
             name=params["name"],
             run=params["run"],
             refuse_busy=params["when_busy"] == "refuse",
