@@ -59,6 +59,7 @@ def put(node: Node, path: str, text: str) -> None:
     node.check(f"cat >{path} <<'END'\n{text}END")
 
 
+@pytest.mark.full
 def test_kernel_parameters_and_huge_pages(ansible: Ansible, node2: Node) -> None:
     try:
         twice(
@@ -93,6 +94,7 @@ def test_rails_of_one_network_answer_for_each_other(ansible: Ansible, node2: Nod
     assert check(ansible, "arp")["verdict"] == "pass"
 
 
+@pytest.mark.full
 def test_nftables_that_drop_are_reported_and_opened_in_the_named_chain(ansible: Ansible, node2: Node) -> None:
     former = node2.ssh(f"cat {NFT_FILE}").out
     put(node2, NFT_FILE, NFT_RULES)

@@ -15,7 +15,7 @@ from roce_lab import Lab
 SCENARIOS = sorted(path.name for path in (ROOT / "molecule").iterdir() if (path / "converge.yml").exists())
 
 # Their roles are seen working by other tests of `make test`, or take minutes.
-SLOW = ("container_runtime", "fabric_test", "nccl_smoke", "node_agent", "pytorch_image")
+SLOW = ("baseline", "container_runtime", "fabric_test", "nccl_smoke", "node_agent", "pytorch_image", "roce_policy")
 
 
 def test_every_role_has_a_scenario() -> None:

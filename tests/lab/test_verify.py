@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 from xml.etree import ElementTree
 
@@ -53,6 +54,10 @@ def test_a_good_pair_passes_each_time(ansible: Ansible, node1: Node, times: int)
         assert [(f["verdict"], f["observed"]["rdma_mtu"]) for f in mtus] == [
             ("pass", {"node1": 4096, "node2": 4096})
         ] * 4
+        # One round of four steps, against the bytes of each at the link's rate.
+        timing = json.loads((ansible.report / "report.json").read_text())["runs"]["verify"]["timing"]
+        assert [one["round"] for one in timing["rounds"]] == [0]
+        assert 0 < timing["ideal_s"] < timing["wall_s"] and timing["ratio"] > 1
     # The same for CI and monitoring.
     assert ElementTree.parse(ansible.report / "verify.junit.xml").getroot().get("failures") == "0"
     metrics = (ansible.report / "lossless_roce.prom").read_text()
@@ -188,6 +193,7 @@ def test_all_sizes_as_people_run_it(ansible: Ansible, lab: Lab, node1: Node) -> 
         assert " -a " in words and " -q 10 " in words and "--report_gbits" in words
 
 
+@pytest.mark.full
 def test_rdma_cm_and_latency(ansible: Ansible, node1: Node) -> None:
     """A connection by rdma_cm before each test, and microseconds in place of Gb/s."""
     run = ansible.playbook(
