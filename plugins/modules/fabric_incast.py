@@ -172,7 +172,7 @@ from ansible_collections.lossless.roce.plugins.module_utils.fabric.schedule impo
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.spec import JUDGE_SPEC, MATRIX_SPEC, RUN_SPEC
 from ansible_collections.lossless.roce.plugins.module_utils.host import Host
 
-# Reading pulls, so that the receiver would be the one that is asked; by a number of messages not all would end together.
+# Reading pulls, so that the receiver would be the one that is asked; counted messages would not end together.
 INCAST_SPEC = {
     "tool": {"type": "str", "choices": ["ib_write_bw", "ib_send_bw"], "default": "ib_write_bw"},
     "size": {"type": "int", "default": 65536},

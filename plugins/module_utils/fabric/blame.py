@@ -45,7 +45,7 @@ def findings(
     partners = _partners_by_port(tests)
     retests = choose(tests, causes)
     return [
-        _gone(cause) if cause.kind == "gone" else _finding(cause, settle(cause, own, again), partners)
+        _gone(cause, cause.absence) if cause.absence else _finding(cause, settle(cause, own, again), partners)
         for cause, own in zip(causes, retests)
     ]
 
@@ -61,9 +61,7 @@ def _partners_by_port(tests: t.Iterable[Measured]) -> Partners:
     return partners
 
 
-def _gone(cause: Cause) -> Finding:
-    absence = cause.absence
-    assert absence is not None
+def _gone(cause: Cause, absence: Absence) -> Finding:
     return Finding(
         check="fabric",
         verdict=FAIL,

@@ -34,7 +34,11 @@ def run_timing(hosts: t.Any, test_s: t.Any, wall_s: t.Any = None) -> Timing:
     for (round_, _step), seconds in sorted(longest.items()):
         by_round.setdefault(round_, []).append(seconds)
     rounds = [
-        {"round": round_, "seconds": round(sum(steps), 3), "ideal_s": None if ideal is None else round(ideal * len(steps), 3)}
+        {
+            "round": round_,
+            "seconds": round(sum(steps), 3),
+            "ideal_s": None if ideal is None else round(ideal * len(steps), 3),
+        }
         for round_, steps in by_round.items()
     ]
     known = {} if wall_s is None else {"wall_s": _seconds("wall_s", wall_s)}
