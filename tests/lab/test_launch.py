@@ -109,7 +109,7 @@ def test_srun_on_two_nodes(program: Path, nodes: list[Node], tmp_path: Path) -> 
         done = nodes[0].ssh(f"srun --nodes=2 --ntasks-per-node=1 --cpu-bind=none {run}", timeout=400)
         assert done.rc == 0, done.out + done.err
         assert_all_pass(program, nodes, tmp_path / "srun", "slurm-")
-        twice = nodes[0].ssh(f"srun --nodes=2 --ntasks-per-node=2 --overcommit {run}", timeout=120)
+        twice = nodes[0].ssh(f"srun --nodes=2 --ntasks=4 --overcommit {run}", timeout=120)
         assert twice.rc == 2 and "2 processes were started on one host" in twice.err
     finally:
         for node in nodes:
