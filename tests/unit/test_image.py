@@ -161,6 +161,13 @@ def test_the_same_image_everywhere(image: dict[str, t.Any], wanted: str, verdict
     assert [f["verdict"] for f in same_image({"node1": ONE, "node2": image}, "node1", "node1", wanted)] == ["pass"]
 
 
+def test_where_docker_keeps_images_in_containerd_the_id_is_the_digest() -> None:
+    built = {"Id": "sha256:a", "RepoDigests": []}
+    for wanted, verdict in (("sha256:a", "pass"), ("sha256:b", "fail")):
+        (finding,) = same_image({"node1": built}, "node1", "node1", wanted)
+        assert finding["verdict"] == verdict
+
+
 def test_no_image_to_compare_with_is_unknown() -> None:
     assert same_image({"node1": {}, "node2": ONE}, "node2", "node1")[0]["verdict"] == "unknown"
 
