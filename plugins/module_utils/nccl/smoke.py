@@ -116,7 +116,9 @@ def _command(job: Job, node: NodeFacts, derived: dict[str, str], label: str) -> 
 
 
 def _not_run() -> Finding:
-    return Finding("nccl_smoke", SKIPPED, evidence="check mode", cause="nothing is run in check mode: nothing is proven")
+    return Finding(
+        "nccl_smoke", SKIPPED, evidence="check mode", cause="nothing is run in check mode: nothing is proven"
+    )
 
 
 # -- before --------------------------------------------------------------------------------------
