@@ -64,7 +64,7 @@ def _digests(asked: Mapping[str, t.Any]) -> t.Iterator[str]:
     if digest and not _DIGEST.fullmatch(digest):
         yield f"digest: {digest!r} … sha256: and 64 hex digits were expected"
     elif digest and asked["source"] == "build":
-        yield f"digest: {digest!r} is known only after the build … none was expected where pytorch_image_source is build"
+        yield f"digest: {digest!r}, and pytorch_image_source is build … none was expected: it is known after the build"
     if asked["nccl_tests_url"] and not _DIGEST.fullmatch(asked["nccl_tests_checksum"]):
         yield (
             f"nccl_tests_checksum: {asked['nccl_tests_checksum']!r} … sha256: and 64 hex digits were expected, since"

@@ -281,7 +281,7 @@ def test_what_fits_together_is_taken(changes: dict[str, t.Any]) -> None:
         ({"digest": "a" * 64}, "pytorch_image_digest: 'a{64}' … sha256: and 64 hex digits"),
         (
             {"digest": DIGEST, "source": "build", "base": "b"},
-            "pytorch_image_digest: .* is known only after the build … none",
+            "pytorch_image_digest: .*, and pytorch_image_source is build … none was expected",
         ),
         (
             {"nccl_tests_url": "https://example.com/a.tar.gz"},
