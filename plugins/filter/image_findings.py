@@ -1,6 +1,6 @@
 # Copyright (c) 2026, lossless.roce contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Filters around container images: what one holds, whether all hosts have the same, how its container is started."""
+"""Filters around container images: what one holds, whether all hosts have the same, and what the role was asked for."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ansible_collections.lossless.roce.plugins.module_utils.errors import ParseE
 from ansible_collections.lossless.roce.plugins.module_utils.findings import FAIL, Finding
 from ansible_collections.lossless.roce.plugins.plugin_utils.container_options import (
     OptionError,
-    check_services,
     container_options,
 )
+from ansible_collections.lossless.roce.plugins.plugin_utils.image_request import check_request
 
 DOCUMENTATION = r"""
 name: image_findings
@@ -87,10 +87,10 @@ def options(asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         raise AnsibleFilterError(str(exc)) from exc
 
 
-def services(asked: t.Mapping[str, t.Any]) -> bool:
-    """True; or what is wrong with ``sshd``, ``ssh_keys``, ``jupyter`` and ``token`` as one clear error."""
+def request(asked: t.Mapping[str, t.Any]) -> bool:
+    """True; or all that does not fit together as one clear error."""
     try:
-        check_services(asked["sshd"], asked["ssh_keys"], asked["jupyter"], asked["token"])
+        check_request(asked)
     except OptionError as exc:
         raise AnsibleFilterError(str(exc)) from exc
     return True
@@ -104,5 +104,5 @@ class FilterModule:
             "image_findings": image_findings,
             "same_image": same_image,
             "container_options": options,
-            "container_services": services,
+            "image_request": request,
         }

@@ -10,7 +10,7 @@ short_description: Run one host's part of a test of collectives, and prove the p
 version_added: 0.1.0
 description:
   - Starts torchrun on the host, in a container or not, for a sweep of collectives with checked results.
-  - All hosts have to run it at the same time. Start it asynchronously, so that the number of forks does not matter.
+  - All hosts have to run it at the same time. Where hosts outnumber forks start it asynchronously.
   - Hosts meet before anything is started, and tell each other how they are. One that does not come, fails or falls
     silent is named on every host within seconds.
   - NCCL's log of every rank is read. Each channel to another host must be on C(NET/IB), on the declared ports, and with

@@ -15,7 +15,6 @@ from ansible_collections.lossless.roce.plugins.module_utils.errors import RoceEr
 
 GPUS = ("none", "gpus", "cdi")
 RDMA = ("none", "devices", "cdi")
-_TOKEN = 16  # characters of a Jupyter token at least
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -45,20 +44,6 @@ def container_options(asked: Mapping[str, t.Any]) -> dict[str, t.Any]:
     if asked.get("shm_size"):
         options["shm_size"] = str(asked["shm_size"])
     return options
-
-
-def check_services(sshd: bool, ssh_keys: Sequence[str], jupyter: bool, token: str) -> None:
-    """A service without a key or a token would be open, or of no use. Raises OptionError."""
-    if sshd and not ssh_keys:
-        raise OptionError("pytorch_image_ssh_keys: [] … public keys were expected, since pytorch_image_sshd is true")
-    for key in ssh_keys if sshd else ():
-        if not re.fullmatch(r"(?:ssh-|ecdsa-|sk-)\S+ [A-Za-z0-9+/=]+(?: [^\n]*)?", str(key)):
-            raise OptionError(f"pytorch_image_ssh_keys: {str(key)[:40]!r} … one line of a .pub file was expected")
-    if jupyter and len(token) < _TOKEN:
-        raise OptionError(
-            f"pytorch_image_jupyter_token: has {len(token)} characters … {_TOKEN} or more were expected,"
-            " since pytorch_image_jupyter is true"
-        )
 
 
 def _check_network(network: str, netns_mode: t.Any) -> None:

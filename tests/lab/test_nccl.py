@@ -7,6 +7,7 @@ A stand-in takes torchrun's place where a run has to go on: launcher, company an
 
 from __future__ import annotations
 
+import time
 import typing as t
 
 import pytest
@@ -45,8 +46,8 @@ def nothing_left(lab: Lab, node1: Node, node2: Node) -> t.Iterator[None]:
         node.check(f"rm -rf {FOLDER}")
 
 
-def run(ansible: Ansible, how: str = "", **variables: t.Any) -> list[dict[str, t.Any]]:
-    """Findings of the playbook, with the stand-in."""
+def run(ansible: Ansible, how: str = "", *words: str, **variables: t.Any) -> list[dict[str, t.Any]]:
+    """Findings of the playbook, with the stand-in; ``words`` go to its command line."""
     options = {
         "nccl_smoke_backend": "gloo",
         "nccl_smoke_environment": {"PYTHONPATH": FOLDER, "HOW": how},
@@ -56,7 +57,7 @@ def run(ansible: Ansible, how: str = "", **variables: t.Any) -> list[dict[str, t
         "nccl_smoke_poll": 1,
         "nccl_smoke_write": False,
     }
-    done = ansible.playbook("nccl", **{**options, **variables})
+    done = ansible.playbook("nccl", *words, **{**options, **variables})
     found = ansible.findings("nccl")
     assert (done.rc != 0) == any(f["verdict"] == "fail" for f in found), done.output
     return found
@@ -66,8 +67,9 @@ def failed(findings: list[dict[str, t.Any]]) -> list[tuple[str, str, str]]:
     return [(f["host"], f["check"], f["cause"]) for f in findings if f["verdict"] == "fail"]
 
 
-def test_a_good_run_on_both_nodes(ansible: Ansible) -> None:
-    found = run(ansible)
+@pytest.mark.parametrize("forks", ["5", "1"])  # with fewer forks than nodes, runs are in the background
+def test_a_good_run_on_both_nodes(ansible: Ansible, forks: str) -> None:
+    found = run(ansible, "", "--forks", forks)
     assert failed(found) == []
     assert {(f["host"], f["verdict"]) for f in found if f["check"] == "nccl_smoke"} == {
         ("node1", "pass"),
@@ -91,14 +93,16 @@ def test_a_wrong_interface_is_one_finding(ansible: Ansible) -> None:
 def test_a_rank_that_never_starts_is_named_in_time(ansible: Ansible, lab: Lab) -> None:
     hosts = [{"name": node.name, "address": node.address(0)} for node in lab.nodes]
     arguments = {"name": "node1", "hosts": hosts, "run": "1", "interface": "ens1np0", "backend": "gloo", "ranks": "1"}
+    start = time.monotonic()
     result = ansible.module("node1", "nccl_smoke", {**arguments, "barrier_limit": 5})
+    assert time.monotonic() - start < 60, "5 s of waiting, some to tell the others, and Ansible itself"
     (finding,) = result["findings"]
     assert finding["verdict"] == "fail" and "node2 did not come to the start within 5 s" in finding["cause"]
 
 
 def test_a_hanging_rank_ends_at_the_limit(ansible: Ansible) -> None:
-    causes = [cause for _host, _check, cause in failed(run(ansible, "hang", nccl_smoke_time_limit=31))]
-    assert causes and all("ended" in cause for cause in causes)
+    ((host, check, cause),) = failed(run(ansible, "hang", nccl_smoke_time_limit=31))
+    assert (host, check) == ("node2", "nccl_smoke") and "ended after 31 s" in cause
 
 
 def test_no_pytorch_is_said(ansible: Ansible) -> None:
@@ -121,3 +125,11 @@ def test_variables_are_written_once_and_other_lines_stay(ansible: Ansible, lab: 
         assert node1.check('set -a; . /root/nccl/nccl.env; echo "$NCCL_IB_HCA"') == "=mlx5_0:1,mlx5_1:1\n"
     finally:
         node1.check("rm -rf /root/nccl.conf /root/nccl")
+
+
+def test_check_mode_runs_nothing_and_says_so(ansible: Ansible, node1: Node) -> None:
+    written = "ls -l --full-time /etc/nccl.conf /etc/lossless-roce /var/log/lossless-roce"
+    before = node1.ssh(written).out
+    done = ansible.playbook("nccl", "--check", nccl_smoke_backend="gloo")
+    assert done.rc == 0 and "nothing is run in check mode" in done.output, done.output
+    assert node1.ssh(written).out == before

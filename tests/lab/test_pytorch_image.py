@@ -1,6 +1,6 @@
 # Copyright (c) 2026, lossless.roce contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""One image from build to a container on both nodes: registry, digest, and each fault one finding.
+"""One image from build to collectives in containers on both nodes: registry, digest, and each fault one finding.
 
 The base is Debian 12 with the tools; PyTorch is a build for CPUs, from wheels. No node reaches a mirror.
 """
@@ -82,20 +82,50 @@ def nodes(lab: Lab, bootstrap: Bootstrap) -> t.Iterator[list[Node]]:
             node.ssh(CLEAN, timeout=300)
 
 
-def image(ansible: Ansible, node: Node, **variables: t.Any) -> PlaybookRun:
-    """The playbook; by default it takes the image that is there."""
+def image(ansible: Ansible, node: Node, *words: str, **variables: t.Any) -> PlaybookRun:
+    """The playbook; by default it takes the image that is there. ``words`` go to its command line."""
     common = {
         "pytorch_image_registry": f"{node.address()}:5000",
         "pytorch_image_gpus": "none",
         "pytorch_image_shm_size": "64M",
         "pytorch_image_torch_version": "2.13",
     }
-    return ansible.playbook("image", timeout=2400, **{**common, **variables})
+    return ansible.playbook("image", *words, timeout=2400, **{**common, **variables})
 
 
-def failed(ansible: Ansible) -> list[tuple[str, str]]:
+def failed(ansible: Ansible, title: str = "image") -> list[tuple[str, str]]:
     """Host and check of what failed."""
-    return [(f["host"], f["check"]) for f in ansible.findings("image") if f["verdict"] == "fail"]
+    return [(f["host"], f["check"]) for f in ansible.findings(title) if f["verdict"] == "fail"]
+
+
+def name_of(node: Node) -> str:
+    """The image, as every node knows it."""
+    return f"{node.address()}:5000/pytorch-cuda:v2.8"
+
+
+NETWORK = ["--network=host", "--shm-size=64m"]
+DEVICES, UNLIMITED = "--device=/dev/infiniband", "--ulimit=memlock=-1"
+
+
+def smoke(ansible: Ansible, nodes: list[Node], **variables: t.Any) -> list[dict[str, t.Any]]:
+    """Findings of collectives by gloo in containers of the image. No container is left, however it ends."""
+    options: dict[str, t.Any] = {
+        "nccl_smoke_backend": "gloo",
+        "nccl_smoke_image": name_of(nodes[0]),
+        "nccl_smoke_container_options": [*NETWORK, DEVICES, UNLIMITED],
+        "nccl_smoke_end": 65536,
+        "nccl_smoke_iterations": 2,
+        "nccl_smoke_warmup": 1,
+        # PyTorch is imported twice, on an emulated processor.
+        "nccl_smoke_start_limit": 600,
+        "nccl_smoke_time_limit": 900,
+        "nccl_smoke_write": False,
+    }
+    done = ansible.playbook("nccl", timeout=1800, **{**options, **variables})
+    found = ansible.findings("nccl")
+    assert (done.rc != 0) == any(f["verdict"] == "fail" for f in found), done.output
+    assert [node.check("docker ps -aq") for node in nodes] == ["", ""]
+    return found
 
 
 BUILD: dict[str, t.Any] = {
@@ -109,6 +139,14 @@ BUILD: dict[str, t.Any] = {
     "pytorch_image_distribute": "registry",
     "pytorch_image_serve_registry": True,
 }
+
+
+def test_check_mode_tells_what_would_be_done_and_does_nothing(ansible: Ansible, nodes: list[Node]) -> None:
+    # Whether python3-requests is there depends on the tests before: without it the answer is unknown as well.
+    run = image(ansible, nodes[0], "--check", **BUILD)
+    assert run.rc == 0 and run.recap("failed") == 0, run.output
+    assert run.recap("changed") > 0 and "unknown  image_digest  node1, node2" in run.output, run.output
+    assert not any("pytorch-cuda" in node.check("docker image ls") for node in nodes)
 
 
 def test_built_pushed_pulled_by_digest_and_proven_inside(ansible: Ansible, nodes: list[Node]) -> None:
@@ -130,8 +168,40 @@ def test_a_container_without_devices_and_one_with_little_memlock(ansible: Ansibl
     assert failed(ansible) == [("node1", "container_memlock"), ("node2", "container_memlock")]
 
 
+def test_collectives_in_containers_prove_plumbing_and_say_so(ansible: Ansible, nodes: list[Node]) -> None:
+    found = smoke(ansible, nodes)
+    assert failed(ansible, "nccl") == []
+    for host in ("node1", "node2"):
+        (ran,) = (f for f in found if (f["host"], f["check"]) == (host, "nccl_smoke"))
+        assert ran["verdict"] == "pass" and "nothing of NCCL" in ran["cause"]
+        assert (host, "nccl_path", "skipped") in {(f["host"], f["check"], f["verdict"]) for f in found}
+
+
+def test_what_a_container_lacks_is_one_finding(ansible: Ansible, nodes: list[Node]) -> None:
+    no_devices, limited = [*NETWORK, UNLIMITED], [*NETWORK, DEVICES, "--ulimit=memlock=8388608"]
+    by_host = f"{{{{ {no_devices} if inventory_hostname == 'node1' else {limited} }}}}"
+    smoke(ansible, nodes, nccl_smoke_container_options=by_host)
+    assert failed(ansible, "nccl") == [("node1", "nccl_devices"), ("node2", "nccl_memlock")]
+
+
+def test_a_rank_that_is_killed_in_its_container_is_one_finding(ansible: Ansible, nodes: list[Node]) -> None:
+    # torchrun starts ranks with -u: neither itself nor docker's client is meant.
+    kill = "pkill -KILL -f -- '-u [/]var/lib/lossless-roce/nccl/smoke_worker.py'"
+    nodes[1].check(f'nohup timeout 900 sh -c "until {kill}; do sleep 1; done" >/dev/null 2>&1 </dev/null &')
+    found = smoke(ansible, nodes)
+    assert failed(ansible, "nccl") == [("node2", "nccl_smoke")]
+    assert any("rank 1 died: signal 9" in f["cause"] for f in found)
+
+
+def test_a_container_that_cannot_start_is_one_finding(ansible: Ansible, nodes: list[Node]) -> None:
+    by_host = f"{{{{ 'nothing:here' if inventory_hostname == 'node2' else '{name_of(nodes[0])}' }}}}"
+    found = smoke(ansible, nodes, nccl_smoke_image=by_host)
+    assert failed(ansible, "nccl") == [("node2", "nccl_smoke")]
+    assert any("Unable to find image 'nothing:here'" in f["cause"] for f in found)
+
+
 def test_another_image_under_the_same_name(ansible: Ansible, nodes: list[Node]) -> None:
-    name = f"{nodes[0].address()}:5000/pytorch-cuda:v2.8"
+    name = name_of(nodes[0])
     change = f"docker create --name other {name} true && docker commit other {name} && docker rm other"
     nodes[1].check(change, timeout=120)
     assert image(ansible, nodes[0], pytorch_image_verify=False).rc != 0

@@ -13,8 +13,8 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.lossless.roce.plugins.filter.image_findings import (
     image_findings,
     options,
+    request,
     same_image,
-    services,
 )
 from ansible_collections.lossless.roce.plugins.module_utils.checks.image import check_image, parse_facts
 from ansible_collections.lossless.roce.plugins.module_utils.errors import ParseError
@@ -161,6 +161,13 @@ def test_the_same_image_everywhere(image: dict[str, t.Any], wanted: str, verdict
     assert [f["verdict"] for f in same_image({"node1": ONE, "node2": image}, "node1", "node1", wanted)] == ["pass"]
 
 
+def test_where_docker_keeps_images_in_containerd_the_id_is_the_digest() -> None:
+    built = {"Id": "sha256:a", "RepoDigests": []}
+    for wanted, verdict in (("sha256:a", "pass"), ("sha256:b", "fail")):
+        (finding,) = same_image({"node1": built}, "node1", "node1", wanted)
+        assert finding["verdict"] == verdict
+
+
 def test_no_image_to_compare_with_is_unknown() -> None:
     assert same_image({"node1": {}, "node2": ONE}, "node2", "node1")[0]["verdict"] == "unknown"
 
@@ -224,16 +231,77 @@ def test_macvlan_passes_in_exclusive_mode() -> None:
     assert options({"network": "macvlan0", "netns_mode": "exclusive"})["network_mode"] == "macvlan0"
 
 
+ASKED: dict[str, t.Any] = {
+    "name": "pytorch-cuda",
+    "tag": "v2.8",
+    "source": "present",
+    "base": "",
+    "builder": "node1",
+    "hosts": ["node1", "node2"],
+    "distribute": "none",
+    "registry": "",
+    "serve_registry": False,
+    "digest": "",
+    "nccl_tests_url": "",
+    "nccl_tests_checksum": "",
+    "user": "",
+    "sshd": False,
+    "ssh_keys": [],
+    "jupyter": False,
+    "token_length": 0,
+}
+DIGEST = "sha256:" + "a" * 64
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"source": "build", "base": "debian:12", "distribute": "archive", "user": "trainer"},
+        {"source": "present", "distribute": "registry", "registry": "192.0.2.1:5000", "serve_registry": True},
+        # Docker's own registry has no name of its own, and is pulled from without one.
+        {"source": "pull", "name": "pytorch/pytorch", "digest": DIGEST, "distribute": "registry"},
+        {"registry": "registry.example.com/team/images", "distribute": "registry"},
+        {"nccl_tests_url": "https://example.com/a.tar.gz", "nccl_tests_checksum": DIGEST},
+        {"sshd": True, "ssh_keys": ["ssh-ed25519 AAAAC3Nz me@example.com"], "jupyter": True, "token_length": 16},
+    ],
+)
+def test_what_fits_together_is_taken(changes: dict[str, t.Any]) -> None:
+    assert request({**ASKED, **changes}) is True
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"source": "build"}, "pytorch_image_base: '' … an image to build upon was expected, since .*_source is build"),
+        ({"distribute": "registry"}, "pytorch_image_registry: '' … host:port was expected, since .*_distribute is"),
+        ({"registry": "https://192.0.2.1:5000"}, "pytorch_image_registry: 'https://192.0.2.1:5000' … host:port"),
+        ({"registry": "192.0.2.1:5000/"}, "pytorch_image_registry: '192.0.2.1:5000/' "),
+        ({"serve_registry": True}, "pytorch_image_serve_registry: true, and .*_distribute is none … registry"),
+        ({"digest": "a" * 64}, "pytorch_image_digest: 'a{64}' … sha256: and 64 hex digits"),
+        (
+            {"digest": DIGEST, "source": "build", "base": "b"},
+            "pytorch_image_digest: .*, and pytorch_image_source is build … none was expected",
+        ),
+        (
+            {"nccl_tests_url": "https://example.com/a.tar.gz"},
+            "pytorch_image_nccl_tests_checksum: '' … sha256: and 64 hex digits .*_nccl_tests_url",
+        ),
+        ({"user": "Me And You"}, "pytorch_image_user: 'Me And You' … a name of a Linux user"),
+        ({"builder": "node9"}, "pytorch_image_builder: 'node9' … one of node1, node2 was expected"),
+        ({"name": "PyTorch"}, "pytorch_image_name: 'PyTorch' … "),
+        ({"tag": "v2:8"}, "pytorch_image_tag: 'v2:8' … "),
         ({"sshd": True}, "pytorch_image_ssh_keys: "),
         ({"sshd": True, "ssh_keys": ["hunter2"]}, "one line of a .pub file"),
-        ({"jupyter": True, "token": "short"}, "pytorch_image_jupyter_token: has 5 characters"),
+        ({"jupyter": True, "token_length": 5}, "pytorch_image_jupyter_token: has 5 characters"),
     ],
 )
-def test_services_are_never_open(changes: dict[str, t.Any], message: str) -> None:
-    closed = {"sshd": False, "ssh_keys": [], "jupyter": False, "token": ""}
-    assert services(closed)
-    with pytest.raises(AnsibleFilterError, match=message):
-        services({**closed, **changes})
+def test_each_wrong_option_has_a_message_of_its_own(changes: dict[str, t.Any], message: str) -> None:
+    with pytest.raises(AnsibleFilterError, match=message) as raised:
+        request({**ASKED, **changes})
+    assert str(raised.value).count(" … ") == 1, "nothing else is said"
+
+
+def test_several_wrong_options_are_told_together() -> None:
+    with pytest.raises(AnsibleFilterError, match=r"pytorch_image_base: .*; pytorch_image_builder: "):
+        request({**ASKED, "source": "build", "builder": ""})

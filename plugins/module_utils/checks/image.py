@@ -358,7 +358,7 @@ def _same(
     if image is None:
         cause = "the image is not on this host"
         remedy = "run lossless.roce.image, with pytorch_image_distribute not none"
-    elif wanted and wanted not in known and not (first and wanted in digests(first) and _alike(image, first)):
+    elif wanted and not _is(image, wanted) and not (first and _is(first, wanted) and _alike(image, first)):
         cause, remedy = "the image is not the one of the declared digest", "pull it by its digest (lossless.roce.image)"
     elif first is None:
         return Finding(
@@ -370,6 +370,11 @@ def _same(
     else:
         return Finding("image_digest", PASS, observed, expected, evidence)
     return Finding("image_digest", FAIL, observed, expected, evidence, cause, remedy)
+
+
+def _is(image: t.Mapping[str, t.Any], digest: str) -> bool:
+    """Where docker keeps images in containerd, an image's ID is the digest of its manifest."""
+    return digest == image.get("Id") or digest in digests(image)
 
 
 def _alike(one: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any]) -> bool:

@@ -79,6 +79,13 @@ class Wanted:
 
 def converge(host: Host, wanted: Wanted, dry_run: bool) -> dict[str, t.Any]:
     """Write what differs: {changed, variables, commands, diff} as plain JSON. Raises RoceError."""
+    if dry_run:
+        return _converge(host, wanted, dry_run)
+    with host.lock():
+        return _converge(host, wanted, dry_run)
+
+
+def _converge(host: Host, wanted: Wanted, dry_run: bool) -> dict[str, t.Any]:
     node = look(host, wanted.ports)
     if wanted.interface and wanted.interface not in node.networks:
         there = ", ".join(node.networks) or "none"

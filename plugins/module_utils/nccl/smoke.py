@@ -93,7 +93,8 @@ def run_smoke(host: Host, job: Job, *, refuse_busy: bool = True, dry_run: bool =
     )
     commands = {label: _command(job, node, derived, label) for label in job.labels()}
     if dry_run:
-        return {"runs": [{"label": label, "command": argv} for label, argv in commands.items()], "findings": []}
+        planned = [{"label": label, "command": argv} for label, argv in commands.items()]
+        return {"runs": planned, "findings": [_not_run().as_dict()]}
     if refuse_busy:
         _refuse_busy(host, node)
     runs: list[Ran] = []
@@ -112,6 +113,12 @@ def run_smoke(host: Host, job: Job, *, refuse_busy: bool = True, dry_run: bool =
 
 def _command(job: Job, node: NodeFacts, derived: dict[str, str], label: str) -> list[str]:
     return job.command(label, job.run_variables(label, derived, node.gid_index))
+
+
+def _not_run() -> Finding:
+    return Finding(
+        "nccl_smoke", SKIPPED, evidence="check mode", cause="nothing is run in check mode: nothing is proven"
+    )
 
 
 # -- before --------------------------------------------------------------------------------------

@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import typing as t
 
 import pytest
 from ansible_collections.lossless.roce.plugins.module_utils.checks.nccl_env import parse_conf
-from ansible_collections.lossless.roce.plugins.module_utils.errors import PolicyError
+from ansible_collections.lossless.roce.plugins.module_utils.errors import HostError, PolicyError
 from ansible_collections.lossless.roce.plugins.module_utils.nccl.env import (
     PortFacts,
     address_range,
@@ -143,6 +144,23 @@ def test_a_node_is_written_once_and_check_mode_predicts_it() -> None:
     assert "NCCL_IB_HCA==mlx5_0:1\n" in host.files["/etc/lossless-roce/nccl.env"]
     again = converge(host, wanted, dry_run=False)
     assert not again["changed"] and again["commands"] == []
+
+
+def test_files_are_read_and_written_under_the_nodes_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = node(**{"/etc/nccl.conf": "NCCL_DEBUG=WARN\n"})
+    wanted = Wanted(ports=[{"name": "ens1np0"}], policy={})
+
+    @contextlib.contextmanager
+    def lock(path: str = "", timeout: float = 0.0) -> t.Iterator[None]:
+        host.files["/etc/nccl.conf"] = "NCCL_ALGO=Ring\n"  # what the run before us wrote while we waited
+        yield
+        raise HostError("released")
+
+    monkeypatch.setattr(host, "lock", lock)
+    assert converge(host, wanted, dry_run=True)["changed"], "a prediction needs no lock"
+    with pytest.raises(HostError, match="released"):
+        converge(host, wanted, dry_run=False)
+    assert host.files["/etc/nccl.conf"].startswith("NCCL_ALGO=Ring\nNCCL_IB_TC=106\n")
 
 
 @pytest.mark.parametrize(

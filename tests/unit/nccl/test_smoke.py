@@ -144,6 +144,8 @@ def test_check_mode_shows_the_commands_and_starts_nothing() -> None:
     assert "NCCL_IB_DISABLE=1" in commands["socket"] and "NCCL_NET=IB" not in commands["socket"]
     assert "--begin 67108864 --end 67108864" in commands["socket"]
     assert "train.py --backend nccl" in commands["training"]
+    assert [(f["check"], f["verdict"]) for f in result["findings"]] == [("nccl_smoke", "skipped")]
+    assert "check mode" in result["findings"][0]["cause"]
 
 
 def test_sockets_that_will_do_are_not_forbidden() -> None:
