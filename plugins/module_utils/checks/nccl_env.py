@@ -131,7 +131,7 @@ def check(settings: t.Sequence[Setting], node: Node) -> list[Finding]:
 
 
 def _check_one(setting: Setting, node: Node) -> t.Iterator[Finding]:
-    for rule in (_range, _words, _threads, _misnamed, _against_policy, _disabled, _hca, _gid_index):
+    for rule in (_range, _words, _threads, _few_channels, _misnamed, _against_policy, _disabled, _hca, _gid_index):
         finding = rule(setting, node)
         if finding is not None:
             yield finding
@@ -173,6 +173,13 @@ def _threads(setting: Setting, _node: Node) -> Finding | None:
     instead = 64 if number is not None and number % 32 == 0 and 0 < number < 64 else 512
     cause = f"NCCL does not take NCCL_NTHREADS={setting.value}: it uses {instead} and says so only at NCCL_DEBUG=INFO"
     return _of(setting, "a multiple of 32, 64 to 512", cause, "leave it out: NCCL chooses well")
+
+
+def _few_channels(setting: Setting, _node: Node) -> Finding | None:
+    if setting.name not in ("NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS") or _number(setting.value) not in range(1, 5):
+        return None
+    cause = "few channels bound NCCL's bandwidth: they are how it spreads work over processors of the GPU and over NICs"
+    return _of(setting, "not set", cause, "leave it out; measure before setting it")
 
 
 def _misnamed(setting: Setting, _node: Node) -> Finding | None:

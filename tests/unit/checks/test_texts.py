@@ -128,6 +128,8 @@ def checked(name: str, value: str, **node: t.Any) -> list[Finding]:
         ("NCCL_IB_DISABLE", "1", "over TCP sockets"),
         ("NCCL_NET", "Socket", "TCP sockets"),
         ("NCCL_IB_HCA", "mlx5_1", "selects mlx5_10 as well"),
+        ("NCCL_MAX_NCHANNELS", "2", "few channels bound NCCL's bandwidth"),
+        ("NCCL_MAX_CTAS", "4", "few channels bound NCCL's bandwidth"),
     ],
 )
 def test_values_that_are_wrong_by_themselves(name: str, value: str, words: str) -> None:
@@ -197,11 +199,14 @@ def test_assignments_in_scripts() -> None:
     [
         ("echo 1 > /sys/class/net/eth0/queues/tx-0/pfc_enable", "pfc_enable"),
         ("for q in x; do echo 1 > /sys/class/net/eth0/queues/tx-*/pfc_enable; done", "pfc_enable"),
+        ("for q in /sys/class/net/eth0/queues/tx-*; do echo 1 > $q/pfc_enable; done", "pfc_enable"),
         ("export NCCL_SOCKET_IFNAME=eth0   # or it falls back to TCP", "socket_ifname"),
+        ("# NCCL uses TCP instead of RDMA:\nexport NCCL_SOCKET_IFNAME=eth0", "socket_ifname"),
         ("nethogs ens1np0", "nethogs"),
-        ("export NCCL_MAX_NCHANNELS=2", "max_nchannels"),
         ("tc qdisc add dev eth0 root mqprio num_tc 3 map 2 2 1 0 queues 1@0 1@1 2@2 hw 1", "mqprio"),
         ("tc qdisc replace dev eth0 root mqprio num_tc 8 hw 1", "mqprio_replace"),
+        ("tc qdisc add dev eth0 root \\\n  mqprio num_tc 8 hw 1", "mqprio"),
+        ("tc qdisc add dev eth0 root \\\r\n  mqprio num_tc 8 hw 1\r", "mqprio"),
         ("export NCCL_IB_GID_INDEX=3", "gid_index_3"),
         ("ib_write_bw -d mlx5_0 -x 3 host", "gid_index_3"),
         ("dcb app replace dev eth0 dscp-prio 26:3 && echo done", "app_replace"),
@@ -224,6 +229,9 @@ def test_advice_that_does_not_help(line: str, what: str) -> None:
         "make 2> errors; echo done >> log; exec 3> file",
         "export NCCL_MAX_NCHANNELS=32",
         "# both directions at once\nib_write_bw -b -d mlx5_0 host",
+        "# both directions at once\nib_write_bw -d mlx5_0 \\\n  -b host",
+        "export NCCL_SOCKET_IFNAME=eth0",
+        "# the network of the nodes' own addresses\nmpirun -x NCCL_SOCKET_IFNAME==eth0 app",
         "ib_write_bw -d mlx5_0 host",
         "export NCCL_IB_GID_INDEX=33",
         "tc qdisc del dev eth0 root",
@@ -231,6 +239,23 @@ def test_advice_that_does_not_help(line: str, what: str) -> None:
 )
 def test_lines_that_are_right(line: str) -> None:
     assert advice.check_text(f"#!/bin/sh\nset -e\n{line}\n", "job.sh") == []
+
+
+def test_the_line_where_a_long_command_begins_is_named() -> None:
+    text = "#!/bin/sh\n# eth0 \\\ntc qdisc add dev eth0 \\\n root mqprio num_tc 8\nnload\n"
+    found = {finding.observed["what"]: finding.evidence for finding in advice.check_text(text, "job.sh")}
+    assert found == {"mqprio": "job.sh:3", "nethogs": "job.sh:5"}
+
+
+def test_few_channels_are_found_wherever_nccl_reads_them() -> None:
+    host = FakeHost({"/etc/nccl.conf": "NCCL_MAX_NCHANNELS=2\n", "/j.sh": "mpirun -x NCCL_MAX_NCHANNELS=4 app\n"})
+    options = {"review": ["/j.sh"], "nccl_env": {"NCCL_MAX_NCHANNELS": 1}}
+    found = nccl_env.diagnose(host, Context((), None, {}, options))  # type: ignore[arg-type]
+    assert [(finding.evidence, finding.verdict) for finding in found] == [
+        ("/etc/nccl.conf:1", "fail"),
+        ("nccl_env", "fail"),
+        ("/j.sh:1", "fail"),
+    ]
 
 
 def test_a_log_is_no_script() -> None:
