@@ -73,15 +73,12 @@ def test_everything_follows_from_one_dscp() -> None:
         ({"rdma_mtu": "4097"}, ["rdma_mtu: '4097' … 256, 512"]),
         ({"link_gbps": 10**400}, ["link_gbps: 1000"]),
         ({"mtu": 10**5000}, ["mtu: a number of thousands of digits"]),
-        ({10**5000: 1}, ["unknown field a number of thousands of digits"]),
         ({"nic": 10**5000}, ["nic: a number of thousands of digits"]),
-        ({"nic": {10**5000: 1}}, ["nic: unknown field a number of thousands of digits"]),
         ({"nic": {"rings": 10**5000}}, ["nic.rings: a number of thousands of digits"]),
         ({"nic": {"rings": {"rx": 10**5000}}}, ["nic.rings.rx: a number of thousands of digits"]),
-        ({"nic": {"features": {10**5000: True}}}, ["nic.features: a number of thousands of digits"]),
+        ({"nic": {"features": {"lro": 10**5000}}}, ["nic.features.lro: a number of thousands of digits"]),
         ({"dcqcn": 10**5000}, ["dcqcn: a number of thousands of digits"]),
         ({"dcqcn": {"rpg_gd": 10**5000}}, ["dcqcn: rpg_gd: a number of thousands of digits"]),
-        ({"dcqcn": {10**5000: 1}}, ["dcqcn: unknown parameter a number of thousands of digits"]),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
 )
@@ -121,7 +118,7 @@ def test_a_policy_that_is_no_mapping() -> None:
 
 
 JSON_VALUES = st.recursive(
-    st.just(10**5000) | st.none() | st.booleans() | st.integers() | st.floats(allow_nan=True) | st.text(max_size=5),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=True) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=5,
 )
