@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ..errors import RoceError
+from ..errors import PolicyError, RoceError
 from ..findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from ..parsers.statistics import growth, parse_statistics
 
@@ -23,6 +23,7 @@ if t.TYPE_CHECKING:
 Counters = dict[str, int]
 
 INTERVAL_S = 2.0
+_LONGEST_S = 600
 # Below that, what goes over a port may be ARP, LLDP and the like.
 _TRAFFIC_BYTES = 1 << 20
 _GLOBAL = ("rx_global_pause", "tx_global_pause", "rx_pause_ctrl_phy", "tx_pause_ctrl_phy")
@@ -65,8 +66,11 @@ _TROUBLE: tuple[tuple[str, str, str], ...] = (
 
 def diagnose(host: Host, context: Context) -> list[Finding]:
     """Findings on each port from two readings, ``interval`` seconds apart (an option)."""
+    interval = float(context.options.get("interval", INTERVAL_S))
+    if not 0 <= interval <= _LONGEST_S:
+        raise PolicyError(f"interval: {interval:g} … 0 to {_LONGEST_S} seconds was expected")
     before = {port: read(host, port) for port in context.ports}
-    host.sleep(float(context.options.get("interval", INTERVAL_S)))
+    host.sleep(interval)
     after = {port: read(host, port) for port in context.ports}
     prio = context.policy.data_prio if context.policy else None
     lossless = bool(context.policy.pfc) if context.policy else False

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.lossless.roce.plugins.module_utils.checks import counters
 from ansible_collections.lossless.roce.plugins.module_utils.checks.base import Context
+from ansible_collections.lossless.roce.plugins.module_utils.errors import PolicyError
 from ansible_collections.lossless.roce.plugins.module_utils.findings import Finding
 from ansible_collections.lossless.roce.plugins.module_utils.parsers.statistics import growth, parse_statistics
 from ansible_collections.lossless.roce.plugins.module_utils.policy import parse_policy
@@ -92,6 +93,13 @@ def test_two_readings_of_a_node() -> None:
     context = Context((port,), parse_policy({}), {}, {"interval": 1.5})
     found = {finding.check: finding for finding in counters.diagnose(host, context)}  # type: ignore[arg-type]
     assert "rx_discards_phy +3" in found["counters"].cause and host.slept == 1.5
+
+
+@pytest.mark.parametrize("interval", [-1, 601, float("nan"), float("inf")])
+def test_an_interval_that_is_none(interval: float) -> None:
+    context = Context((), None, {}, {"interval": interval})
+    with pytest.raises(PolicyError, match="interval: .* 0 to 600 seconds was expected"):
+        counters.diagnose(FakeHost(), context)  # type: ignore[arg-type]
 
 
 @given(st.text())
