@@ -24,7 +24,7 @@ USUAL_PLACES = ("/etc/rc.local", "/etc/rc.d/rc.local", "/etc/infiniband/post-sta
 # What a script is known by; other texts (logs, tables) are not judged.
 _SCRIPT = re.compile(
     r"^\s*(?:#!|export\s|echo\s|set\s+-|mpirun\b|srun\b|torchrun\b|docker\s+run|tc\s|mlnx_qos\b|ib_\w+_bw\b"
-    r"|NCCL_\w+=|nethogs\b|sysctl\b|ulimit\b|dcb\s|ethtool\s)",
+    r"|NCCL_\w+=|nethogs\b|sysctl\b|ulimit\b|dcb\s|ethtool\s|sudo\s|watch\s)",
     re.MULTILINE,
 )
 
@@ -84,7 +84,7 @@ ADVICE: tuple[Advice, ...] = (
     ),
     _advice(
         "gid_index_3",
-        r"NCCL_IB_GID_INDEX=[\"']?3\b|\bib_\w+\b.*\s-x\s*3\b",
+        r"NCCL_IB_GID_INDEX=[\"']?3\b|\bib_\w+\b.*\s(?:-x\s*|--gid-index[= ]\s*)3\b",
         "the index of the RoCE v2 GID moves with VLANs, IPv6 and the order of addresses: 3 is right by chance only",
         "leave it out: NCCL from 2.21 on and perftest find it; else look it up by the address (show_gids)",
     ),

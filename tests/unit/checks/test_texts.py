@@ -128,6 +128,13 @@ def checked(name: str, value: str, **node: t.Any) -> list[Finding]:
         ("NCCL_IB_DISABLE", "1", "over TCP sockets"),
         ("NCCL_NET", "Socket", "TCP sockets"),
         ("NCCL_IB_HCA", "mlx5_1", "selects mlx5_10 as well"),
+        ("NCCL_IB_DISABLE", "0x1", "over TCP sockets"),
+        ("NCCL_IB_DISABLE", "2", "over TCP sockets"),
+        ("NCCL_NET_GDR_LEVEL", "LOC", "GPUDirect RDMA is switched off"),
+        ("NCCL_NET_GDR_LEVEL", "0", "GPUDirect RDMA is switched off"),
+        ("NCCL_IB_FIFO_TC", "256", "out of range"),
+        ("NCCL_GIN_IB_TC", "-2", "out of range"),
+        ("NCCL_LL128_NTHREADS", "64", "out of range"),
         ("NCCL_MAX_NCHANNELS", "2", "few channels bound NCCL's bandwidth"),
         ("NCCL_MAX_CTAS", "4", "few channels bound NCCL's bandwidth"),
     ],
@@ -149,6 +156,9 @@ def test_values_that_are_wrong_by_themselves(name: str, value: str, words: str) 
         ("NCCL_IB_HCA", "^mlx5_1"),
         ("NCCL_IB_HCA", "mlx5_0:1,mlx5_10:1"),
         ("NCCL_NET_GDR_LEVEL", "SYS"),
+        ("NCCL_IB_DISABLE", "0"),
+        ("NCCL_MAX_NCHANNELS", "16"),
+        ("NCCL_IB_FIFO_TC", "-1"),
         ("NCCL_NET", "IB"),
         ("NCCL_DEBUG", "INFO"),
     ],
@@ -163,6 +173,25 @@ def test_a_traffic_class_against_the_policy(value: str, words: str) -> None:
     assert finding.verdict == "fail" and words in finding.cause and finding.expected == 106
 
 
+@pytest.mark.parametrize("name", ["NCCL_IB_FIFO_TC", "NCCL_GIN_IB_TC"])
+def test_the_other_traffic_classes_against_the_policy(name: str) -> None:
+    def judged(value: str) -> list[Finding]:
+        settings = [nccl_env.Setting("NCCL_IB_TC", "106", "c:1"), nccl_env.Setting(name, value, "c:2")]
+        return nccl_env.check(settings, nccl_env.Node(POLICY))
+
+    (finding,) = judged("26")
+    assert finding.verdict == "fail" and "not the DSCP" in finding.cause and finding.remedy == f"{name}=106"
+    assert [judged(value)[0].verdict for value in ("106", "-1")] == ["pass", "pass"], "-1 is the same as NCCL_IB_TC"
+
+
+def test_a_service_level_against_a_policy_that_trusts_pcp() -> None:
+    pcp = parse_policy({"trust": "pcp"})
+    found = [f for f in checked("NCCL_IB_SL", "0", policy=pcp) if "NCCL_IB_SL" in f.observed]
+    assert [f.verdict for f in found] == ["fail"] and "the priority is the service level" in found[0].cause
+    assert not [f for f in checked("NCCL_IB_SL", "3", policy=pcp) if "NCCL_IB_SL" in f.observed]
+    assert not [f for f in checked("NCCL_IB_SL", "0", policy=POLICY) if "NCCL_IB_SL" in f.observed]
+
+
 def test_a_hard_wired_gid_index_is_held_against_this_node() -> None:
     (finding,) = checked("NCCL_IB_GID_INDEX", "3", gid_indexes=(5,))
     assert finding.verdict == "fail" and "have [5]" in finding.cause
@@ -170,10 +199,14 @@ def test_a_hard_wired_gid_index_is_held_against_this_node() -> None:
 
 
 def test_lines_of_nccl_conf_that_nccl_reads_otherwise() -> None:
-    text = "# ours\nNCCL_IB_TC=106\nNCCL_IB_SL = 0\nexport NCCL_DEBUG=INFO\nNCCL_PROTO=LL # fast\n"
+    text = (
+        "# ours\nNCCL_IB_TC=106\nNCCL_IB_SL = 0\nexport NCCL_DEBUG=INFO\nNCCL_PROTO=LL # fast\n"
+        "NCCL_IB_HCA=\"mlx5_0\"\nNCCL_SOCKET_IFNAME='eth0'\nNCCL_NET=IB\r\n # indented\n"
+    )
     settings, findings = nccl_env.parse_conf(text, "/etc/nccl.conf")
     assert [(setting.name, setting.value) for setting in settings] == [("NCCL_IB_TC", "106")]
-    assert [finding.evidence for finding in findings] == [f"/etc/nccl.conf:{line}" for line in (3, 4, 5)]
+    assert [finding.evidence for finding in findings] == [f"/etc/nccl.conf:{line}" for line in range(3, 10)]
+    assert "carriage return" in findings[5].cause
 
 
 def test_assignments_in_scripts() -> None:
@@ -189,6 +222,40 @@ def test_assignments_in_scripts() -> None:
         ("NCCL_NET", "IB", "j:4"),
         ("NCCL_ALGO", "Ring", "j:4"),
     ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'os.environ["NCCL_NTHREADS"] = "4"',
+        "os.environ.setdefault('NCCL_NTHREADS', '4')",
+        '      NCCL_NTHREADS: "4"',
+        "  - NCCL_NTHREADS: 4",
+        '  "NCCL_NTHREADS": "4",',
+        "ENV NCCL_NTHREADS 4",
+        "ENV NCCL_NTHREADS=4",
+        "setenv NCCL_NTHREADS 4",
+        "mpirun -genv NCCL_NTHREADS 4 app",
+        "Environment=NCCL_NTHREADS=4",
+        "NCCL_NTHREADS=4\r",
+    ],
+)
+def test_assignments_in_programs_and_in_files_of_containers(line: str) -> None:
+    found = [(setting.name, setting.value) for setting in nccl_env.parse_assignments(f"x\n{line}\n", "j")]
+    assert found == [("NCCL_NTHREADS", "4")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "n:1:1 [0] NCCL INFO NCCL_IB_TC set by environment to 106.",
+        "echo the default of NCCL_NTHREADS: it depends",
+        'if os.environ["NCCL_NTHREADS"] == "4":',
+        "# NCCL_NTHREADS: 4",
+    ],
+)
+def test_what_is_no_assignment(line: str) -> None:
+    assert nccl_env.parse_assignments(f"{line}\n", "j") == []
 
 
 # -- advice --------------------------------------------------------------------------------------
@@ -209,6 +276,10 @@ def test_assignments_in_scripts() -> None:
         ("tc qdisc add dev eth0 root \\\r\n  mqprio num_tc 8 hw 1\r", "mqprio"),
         ("export NCCL_IB_GID_INDEX=3", "gid_index_3"),
         ("ib_write_bw -d mlx5_0 -x 3 host", "gid_index_3"),
+        ("ib_write_bw -d mlx5_0 --gid-index=3 host", "gid_index_3"),
+        ("/sbin/tc qdisc add dev eth0 root mqprio num_tc 3", "mqprio"),
+        ("watch -n1 nethogs -t", "nethogs"),
+        ("# bidir\nib_write_bw -d mlx5_0 host", "one_way"),
         ("dcb app replace dev eth0 dscp-prio 26:3 && echo done", "app_replace"),
         ("# measure bidirectional bandwidth\nib_write_bw -d mlx5_0 host", "one_way"),
     ],
@@ -235,6 +306,7 @@ def test_advice_that_does_not_help(line: str, what: str) -> None:
         "ib_write_bw -d mlx5_0 host",
         "export NCCL_IB_GID_INDEX=33",
         "tc qdisc del dev eth0 root",
+        "export NCCL_MAX_NCHANNELS=128",
     ],
 )
 def test_lines_that_are_right(line: str) -> None:
@@ -256,6 +328,11 @@ def test_few_channels_are_found_wherever_nccl_reads_them() -> None:
         ("nccl_env", "fail"),
         ("/j.sh:1", "fail"),
     ]
+
+
+@pytest.mark.parametrize("line", ["sudo nethogs ens1np0", "watch nethogs", "sudo tc qdisc add dev e root mqprio num_tc 8"])
+def test_a_line_by_itself_is_a_script(line: str) -> None:
+    assert advice.check_text(f"{line}\n", "job.sh")
 
 
 def test_a_log_is_no_script() -> None:
