@@ -202,7 +202,8 @@ def _against_policy(setting: Setting, node: Node) -> Finding | None:
         return None
     if number == -1 and setting.name != "NCCL_IB_TC":
         return None
-    cause = f"{setting.name} is {number}, and the policy's is {wanted}{_hint(setting.name, number, policy)}"
+    what = "service level" if setting.name == "NCCL_IB_SL" else "traffic class"
+    cause = f"{setting.name} is {what} {number}, and the policy's is {wanted}{_hint(setting.name, number, policy)}"
     return _of(setting, int(wanted), cause, f"{setting.name}={wanted}")
 
 

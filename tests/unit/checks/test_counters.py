@@ -65,6 +65,25 @@ def test_trouble_that_grows_fails_and_trouble_of_old_is_only_shown(name: str, wo
     assert growing.verdict == "fail" and f"{name} +2" in growing.cause and words in growing.cause and growing.remedy
 
 
+@pytest.mark.parametrize(
+    ("name", "who"), [("rx_prio3_pause_duration", "the switch pauses"), ("tx_prio3_pause_duration", "this port pauses")]
+)
+def test_a_port_that_is_paused_most_of_the_time_is_in_a_pause_storm(name: str, who: str) -> None:
+    def judged_after(microseconds: int, interval: float) -> Finding:
+        before, after = {name: 10, "x": 1}, {name: 10 + microseconds, "x": 2}
+        found = counters.judge("p", before, after, data_prio=None, lossless=True, interval=interval)
+        return next(finding for finding in found if finding.check == "counters")
+
+    storm = judged_after(1_800_000, 2.0)
+    assert storm.verdict == "fail" and who in storm.cause and "90 % of the time" in storm.cause and storm.remedy
+    assert judged_after(200_000, 2.0).verdict == "pass", "some pause is what PFC is for"
+    assert judged_after(1_800_000, 0.0).verdict == "pass", "two files of unknown distance tell no share"
+
+
+def test_adaptive_retransmissions_are_loss() -> None:
+    assert "not answered in time" in judged({"roce_adp_retrans": 1}, {"roce_adp_retrans": 5})["counters"].cause
+
+
 def test_a_missing_counter_is_not_zero() -> None:
     found = judged({}, {})
     assert {found["counters"].verdict, found["pause_frames"].verdict} == {"unknown"}
