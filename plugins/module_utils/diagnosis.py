@@ -10,13 +10,13 @@ from .checks.base import Context
 from .checks.links import check_ports, missing_port
 from .checks.registry import CHECKS
 from .errors import RoceError
-from .findings import FAIL, PASS, UNKNOWN, Finding
+from .findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from .gids import read_gids
 from .info import gather
-from .node import Options, converge
+from .node import examine
 from .parsers.gids import choose
 from .policy import Policy
-from .ports import Port, find_ports, select_ports
+from .ports import Port, find_ports, select_ports, unfit
 from .settings.registry import SETTINGS, policy_state
 
 if t.TYPE_CHECKING:
@@ -35,11 +35,12 @@ def diagnose(
     except RoceError as exc:
         return [_no_rdma(str(exc)), *_run(host, Context((), policy, {"ports": [], "gpus": []}, options))]
     names = [port["name"] for port in declared]
-    ports, missing = select_ports(found, names) if names else (found, {})
+    ports, missing = select_ports(found, names) if names else ([port for port in found if not unfit(port)], {})
     link_gbps = policy.link_gbps if policy else None
     indexes = [choose(read_gids(host, port.ibdev, port.ibport), _address(port, declared)) for port in ports]
     options = {**options, "gid_indexes": [index for index in indexes if index is not None]}
     findings = [missing_port(name, reason) for name, reason in missing.items()]
+    findings += [] if names else _left_out(found)
     findings += check_ports(declared, facts, link_gbps)
     findings += _settings(host, ports, policy)
     findings += agreement(facts, ports)
@@ -49,6 +50,16 @@ def diagnose(
 def _address(port: Port, declared: list[dict[str, t.Any]]) -> str:
     own = (wanted.get("address") for wanted in declared if wanted["name"] in (port.netdev, port.ibdev))
     return next(own, None) or ""
+
+
+def _left_out(found: list[Port]) -> list[Finding]:
+    """Where nothing is declared, ports that RoCE cannot use may be meant to be so."""
+    reasons = {port.label(): unfit(port) for port in found}
+    return [
+        Finding("port", SKIPPED, evidence="rdma -j link show", cause=f"{name} {reason}", port=name)
+        for name, reason in reasons.items()
+        if reason
+    ]
 
 
 def _no_rdma(reason: str) -> Finding:
@@ -65,10 +76,7 @@ def _no_rdma(reason: str) -> Finding:
 
 def _settings(host: Host, ports: list[Port], policy: Policy | None) -> list[Finding]:
     """Every setting of the policy against what runs."""
-    if policy is None or not ports:
-        return []
-    names = [port.netdev for port in ports]
-    return list(converge(host, names, SETTINGS, policy_state(policy), Options(dry_run=True)).findings())
+    return examine(host, ports, SETTINGS, policy_state(policy)) if policy else []
 
 
 def agreement(facts: dict[str, t.Any], ports: list[Port]) -> list[Finding]:

@@ -8,6 +8,8 @@ A message reads ``<object>: <what is> … <what was expected>``.
 
 from __future__ import annotations
 
+import typing as t
+
 
 class RoceError(Exception):
     """Root of everything this collection raises on purpose."""
@@ -44,3 +46,12 @@ class NotApplicable(RoceError):
 
 class ParseError(RoceError):
     """A tool printed something that its parser does not understand."""
+
+
+def brief(value: t.Any) -> str:
+    """A value as messages show it."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python prints no integer of more than 4300 digits
+        return "a number of thousands of digits"
+    return text if len(text) <= 100 else f"{text[:97]}..."

@@ -7,6 +7,8 @@ from __future__ import annotations
 import re
 import typing as t
 
+from .errors import brief
+
 Check = t.Callable[[t.Any], t.Any]
 
 # What a PCI Express function can be told (PCIe base specification, device control); mlx5 starts with 512.
@@ -80,7 +82,7 @@ _VALUES: dict[str, tuple[Check, str]] = {
 def parse_nic(raw: t.Any) -> tuple[dict[str, t.Any], list[str]]:
     """The checked field, without what is not given, and one problem for each thing that is wrong."""
     if not isinstance(raw, t.Mapping):
-        return {}, [f"nic: {raw!r} … a mapping was expected"]
+        return {}, [f"nic: {brief(raw)} … a mapping was expected"]
     problems: list[str] = []
     nic: dict[str, t.Any] = {}
     for key, value in raw.items():
@@ -106,7 +108,7 @@ def _section(
     key: str, value: t.Any, allowed: dict[str, tuple[Check, str]] | None, problems: list[str]
 ) -> dict[str, t.Any]:
     if not isinstance(value, t.Mapping):
-        problems.append(f"nic.{key}: {value!r} … a mapping was expected")
+        problems.append(f"nic.{key}: {brief(value)} … a mapping was expected")
         return {}
     given = {str(name): part for name, part in value.items() if part is not None}
     if allowed is None:
@@ -131,7 +133,7 @@ def _checked(
         try:
             values[name] = check(part)
         except ValueError:
-            problems.append(f"{where}.{name}: {part!r} … {expected} was expected")
+            problems.append(f"{where}.{name}: {brief(part)} … {expected} was expected")
     return values
 
 

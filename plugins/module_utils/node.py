@@ -15,7 +15,7 @@ from .checks.links import missing_port
 from .errors import PolicyError, RoceError
 from .findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from .guards import busy_ports, management_netdevs
-from .plan import PortRun, apply_run, plan_run
+from .plan import PortRun, apply_run, plan_run, read_state
 from .port_kinds import BOND, LAG_PORT, lacks
 from .ports import Port, find_ports, select_ports, with_members
 from .saved import Declared, Demand, Disk, read_disk, state_of
@@ -183,6 +183,24 @@ def _converge(host: Host, demands: t.Sequence[Demand], settings: t.Sequence[Sett
     result = Result(runs, settings, missing, masters, read_disk(host, options.save))
     result.settle_disk(host, options.dry_run)
     return result
+
+
+def examine(host: Host, ports: list[Port], settings: t.Sequence[Setting], wanted: State) -> list[Finding]:
+    """Findings on every setting of these ports, for those who only look.
+
+    What forbids a change (a job, the management connection, a driver that refuses) is no reason to say less.
+    """
+    runs = [_look(settings, host, port, _own_part(settings, port, wanted)) for port in with_members(ports)]
+    return list(Result(runs, settings).findings())
+
+
+def _look(settings: t.Sequence[Setting], host: Host, port: Port, wanted: State) -> PortRun:
+    try:
+        return plan_run(settings, host, port, wanted)
+    except RoceError as exc:
+        seen = read_state([setting for setting in settings if setting.name in wanted], host, port, wanted)
+        error = f"the port does not run what the policy declares, and the policy cannot be applied to it: {exc}"
+        return PortRun(port, wanted, seen.state, seen.state, [], seen.unreadable, seen.skipped, error=error)
 
 
 def assign_ports(found: list[Port], demands: t.Sequence[Demand]) -> tuple[dict[Port, Demand], dict[str, str]]:

@@ -12,7 +12,7 @@ import re
 import typing as t
 from dataclasses import dataclass, field, fields, replace
 
-from .errors import PolicyError
+from .errors import PolicyError, brief
 from .nic import parse_nic
 from .settings.base import State, Value
 from .settings.cma import MODES
@@ -146,16 +146,7 @@ class _Reader:
         return value
 
     def problem(self, key: str, value: t.Any, allowed: str) -> None:
-        self.problems.append(f"{key}: {_brief(value)} … {allowed} was expected")
-
-
-def _brief(value: t.Any) -> str:
-    """A value as messages show it."""
-    try:
-        text = repr(value)
-    except ValueError:  # Python prints no integer of more than 4300 digits
-        return "a number of thousands of digits"
-    return text if len(text) <= 100 else f"{text[:97]}..."
+        self.problems.append(f"{key}: {brief(value)} … {allowed} was expected")
 
 
 def _integer(low: int, high: int) -> t.Callable[[t.Any], int]:
@@ -305,7 +296,7 @@ def _checked(name: str, value: t.Any, convert: t.Callable[[t.Any], T], allowed: 
     try:
         return convert(value)
     except (TypeError, ValueError) as exc:
-        raise PolicyError(f"{name}: {_brief(value)} … {allowed} was expected") from exc
+        raise PolicyError(f"{name}: {brief(value)} … {allowed} was expected") from exc
 
 
 def dscp_map(value: t.Any) -> dict[int, int]:
@@ -378,11 +369,11 @@ def nic_state(raw: t.Mapping[str, t.Any]) -> State:
 def parse_policy(raw: t.Mapping[str, t.Any]) -> Policy:
     """A policy from the user's mapping. Raises PolicyError listing everything that is wrong."""
     if not isinstance(raw, t.Mapping):
-        raise PolicyError(f"roce_policy: {raw!r} … a mapping was expected")
+        raise PolicyError(f"roce_policy: {brief(raw)} … a mapping was expected")
     known = {item.name for item in fields(Policy)} - {"warnings"}
-    unknown = sorted(set(map(str, raw)) - known)
+    unknown = sorted(brief(name) for name in raw if name not in known)
     if unknown:
-        raise PolicyError(f"roce_policy: unknown field {unknown[0]!r} … one of {', '.join(sorted(known))} was expected")
+        raise PolicyError(f"roce_policy: unknown field {unknown[0]} … one of {', '.join(sorted(known))} was expected")
     reader = _Reader(raw)
     policy = _read(reader)
     problems = reader.problems or _contradictions(policy)

@@ -31,7 +31,10 @@ from .port_kinds import (
 if t.TYPE_CHECKING:
     from .host import Host
 
-_PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+# How a name is called that stands for no port at all; other reasons speak of a port that is there.
+ABSENT = "is declared and is no RDMA port of this node"
+# Some firmware (VMD) gives PCI domains of five digits.
+_PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 # The name of a subfunction's device on the auxiliary bus.
 _SUBFUNCTION = re.compile(r"mlx5_core\.sf\.[0-9]+")
 
@@ -189,16 +192,24 @@ def _unusable(name: str, matches: list[Port], found: list[Port]) -> str:
         if vlan:
             return f"ports: {name!r} {vlan}"
         there = ", ".join(port.label() for port in found) or "none"
-        return f"ports: {name!r} is declared and is no RDMA port of this node; there are: {there}"
+        return f"ports: {name!r} {ABSENT}; there are: {there}"
     if len(matches) > 1:
         several = ", ".join(port.label() for port in matches)
         return f"ports: {name!r} names several ports ({several}); use the name of the netdev"
-    if matches[0].link_layer == "InfiniBand":
-        return f"ports: {name!r} ({matches[0].label()}) is in InfiniBand mode; RoCE needs an Ethernet port"
-    if not matches[0].netdev:
-        return f"ports: {name!r} ({matches[0].label()}) has no netdev in this network namespace; RoCE needs one"
-    reason = unsupported(matches[0])
+    reason = unfit(matches[0])
     return f"ports: {name!r} ({matches[0].label()}) {reason}" if reason else ""
+
+
+def unfit(port: Port) -> str:
+    """Why RoCE cannot use a port that is there, and what would help; empty when it can."""
+    if port.link_layer == "InfiniBand":
+        return (
+            "is in InfiniBand mode; RoCE needs an Ethernet port: LINK_TYPE_P1 (of a second port _P2) is ETH by module"
+            " mlx5_firmware, then reset the card"
+        )
+    if not port.netdev:
+        return "has no netdev in this network namespace; RoCE needs one: bring it back from the namespace it is in"
+    return unsupported(port)
 
 
 def with_members(ports: list[Port]) -> list[Port]:

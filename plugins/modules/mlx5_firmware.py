@@ -48,6 +48,7 @@ options:
     description:
       - The oldest firmware that passes, such as V(28.39.1002), for all cards, or a mapping of PSID to version.
       - Compared number by number. An older one is a failed finding; the module goes on.
+      - Put it in quotes where it has one dot, since YAML takes 28.40 for the number 28.4. A number is refused.
     type: raw
   reset:
     description:

@@ -49,7 +49,9 @@ def test_a_right_container_passes() -> None:
         Devices=[{"PathOnHost": "/dev/infiniband/uverbs0"}],
         Ulimits=[{"Name": "RLIMIT_MEMLOCK", "Soft": -1, "Hard": -1}],
     )
-    for right in (inspect(), podman, inspect(DeviceRequests=None, Binds=["/dev/infiniband:/dev/infiniband"])):
+    bound = {"DeviceRequests": None, "Binds": ["/dev/infiniband:/dev/infiniband"]}
+    allowed = inspect(**bound, DeviceCgroupRules=["c 231:* rwm"])
+    for right in (inspect(), podman, allowed, inspect(**bound, Privileged=True)):
         assert {finding.verdict for finding in containers.check_container(right)} == {"pass"}
 
 
@@ -60,6 +62,15 @@ def test_missing_devices_a_finite_limit_and_a_bridge() -> None:
         "container_memlock",
         "container_network",
     }
+
+
+def test_a_folder_that_is_only_mounted_does_not_open() -> None:
+    """The nodes are seen inside, and the container's device rules refuse them: ibv_open_device fails."""
+    for binds, rules in ((["/dev/infiniband:/dev/infiniband"], None), (["/dev:/dev"], ["c 195:* rwm"])):
+        mounted = inspect(DeviceRequests=None, Binds=binds, DeviceCgroupRules=rules)
+        assert containers.has_rdma_devices(mounted)
+        finding = failed(containers.check_container(mounted))["container_devices"]
+        assert "only mounted" in finding.cause and "--device" in finding.remedy
 
 
 def test_the_limit_of_the_process_is_the_truth() -> None:
@@ -155,5 +166,7 @@ def test_diagnose_starts_no_docker_and_survives_garbage() -> None:
     host.outputs = {line: "LoadState=loaded\nActiveState=inactive\n" for line in host.outputs if "systemctl" in line}
     host.outputs["rdma system show"] = ""
     assert containers.diagnose(host, Context((), None, {})) == []
-    found = containers.diagnose(node(**{"docker inspect a b": "no JSON"}), Context((), None, {}))
-    assert [(f.check, f.verdict) for f in found][-1] == ("docker_containers", "unknown")
+    for garbage in ("no JSON", "{}", "7", '["a"]', '[{"HostConfig": {"Devices": [1]}}]'):
+        found = containers.diagnose(node(**{"docker inspect a b": garbage}), Context((), None, {}))
+        assert [(f.check, f.verdict) for f in found][-1] == ("docker_containers", "unknown"), garbage
+        assert found[-1].cause

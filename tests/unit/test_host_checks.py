@@ -353,6 +353,12 @@ def test_neighbour_table() -> None:
     assert neighbours.neighbour_table([2048, 4096, 8192], 1, [2048, 4096, 8192]).verdict == "pass"
 
 
+@pytest.mark.parametrize("nodes", [0, -5])
+def test_a_number_of_nodes_that_is_none(nodes: int) -> None:
+    table, _arp = neighbours.diagnose(arp_host({}), context(nodes=nodes))
+    assert table.verdict == "unknown" and f"nodes: {nodes} … 1 or more was expected" in table.cause
+
+
 def test_neighbours_of_routed_and_flat_rails() -> None:
     flat, routed = ipaddress.ip_interface("10.0.0.1/16"), ipaddress.ip_interface("10.1.0.0/31")
     assert neighbours.neighbours([flat] * 8, 512) == 8 * 511

@@ -73,6 +73,12 @@ def test_everything_follows_from_one_dscp() -> None:
         ({"rdma_mtu": "4097"}, ["rdma_mtu: '4097' … 256, 512"]),
         ({"link_gbps": 10**400}, ["link_gbps: 1000"]),
         ({"mtu": 10**5000}, ["mtu: a number of thousands of digits"]),
+        ({"nic": 10**5000}, ["nic: a number of thousands of digits"]),
+        ({"nic": {"rings": 10**5000}}, ["nic.rings: a number of thousands of digits"]),
+        ({"nic": {"rings": {"rx": 10**5000}}}, ["nic.rings.rx: a number of thousands of digits"]),
+        ({"nic": {"features": {"lro": 10**5000}}}, ["nic.features.lro: a number of thousands of digits"]),
+        ({"dcqcn": 10**5000}, ["dcqcn: a number of thousands of digits"]),
+        ({"dcqcn": {"rpg_gd": 10**5000}}, ["dcqcn: rpg_gd: a number of thousands of digits"]),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
 )
@@ -105,12 +111,18 @@ def test_rdma_mtu_follows_the_netdev(netdev: int, rdma: int) -> None:
     assert rdma_mtu(netdev) == rdma
 
 
+def test_a_policy_that_is_no_mapping() -> None:
+    for raw in (10**5000, [], "mtu: 9000", None):
+        with pytest.raises(PolicyError, match="a mapping was expected"):
+            parse_policy(raw)  # type: ignore[arg-type]
+
+
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=True) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=5,
 )
-FIELDS = ["mtu", "pfc", "ets", "trust", "dscp_map", "mqprio", "tos", "pause", "efficiency", "link_gbps", "unmanaged"]
+FIELDS = ["nic", "dcqcn", "ecn", "buffers", "cable_length", "mtu", "pfc", "ets", "trust", "dscp_map", "mqprio", "tos", "pause", "efficiency", "link_gbps", "unmanaged"]
 
 
 @given(st.dictionaries(st.sampled_from(FIELDS), JSON_VALUES, max_size=3))

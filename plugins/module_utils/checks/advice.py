@@ -24,29 +24,33 @@ USUAL_PLACES = ("/etc/rc.local", "/etc/rc.d/rc.local", "/etc/infiniband/post-sta
 # What a script is known by; other texts (logs, tables) are not judged.
 _SCRIPT = re.compile(
     r"^\s*(?:#!|export\s|echo\s|set\s+-|mpirun\b|srun\b|torchrun\b|docker\s+run|tc\s|mlnx_qos\b|ib_\w+_bw\b"
-    r"|NCCL_\w+=|nethogs\b|sysctl\b|ulimit\b|dcb\s|ethtool\s)",
+    r"|NCCL_\w+=|nethogs\b|sysctl\b|ulimit\b|dcb\s|ethtool\s|sudo\s|watch\s)",
     re.MULTILINE,
 )
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What is looked for, why it does not help, and what does."""
+    """What is looked for, why it does not help, and what does.
+
+    beside: words in the same or the two commands before, without which the line may be meant otherwise
+    """
 
     name: str
     pattern: re.Pattern[str]
     cause: str
     remedy: str
+    beside: re.Pattern[str]
 
 
-def _advice(name: str, pattern: str, cause: str, remedy: str) -> Advice:
-    return Advice(name, re.compile(pattern), cause, remedy)
+def _advice(name: str, pattern: str, cause: str, remedy: str, beside: str = "") -> Advice:
+    return Advice(name, re.compile(pattern), cause, remedy, re.compile(beside, re.IGNORECASE))
 
 
 ADVICE: tuple[Advice, ...] = (
     _advice(
         "pfc_enable",
-        r"queues/tx-[^/\s]*/pfc_enable",
+        r"/pfc_enable\b",
         "the kernel has no such file: a transmit queue has tx_timeout, traffic_class, xps_*, tx_maxrate and"
         " byte_queue_limits (net-sysfs.c), and writing it makes nothing lossless",
         "dcb pfc set dev PORT prio-pfc 3:on, or the policy's field pfc",
@@ -58,18 +62,13 @@ ADVICE: tuple[Advice, ...] = (
         " from an RDMA device, GID, library or driver that is missing",
         "keep it only if bootstrap takes a wrong interface; for the fallback look at NET/IB lines (NCCL_DEBUG=INFO,"
         " NCCL_DEBUG_SUBSYS=INIT,NET) and set NCCL_NET=IB, so that it fails instead",
+        beside=r"\bf[ae]ll\w*[ -]?back|\bTCP\b.*\binstead\b|\binstead of\b",
     ),
     _advice(
         "nethogs",
         r"\b(?:nethogs|iftop|nload|bmon)\b",
         "RDMA traffic bypasses the kernel's network stack: such tools show nothing of it",
         "ethtool -S PORT (rx_vport_rdma_unicast_bytes, rx_prioN_bytes), or rdma statistic show",
-    ),
-    _advice(
-        "max_nchannels",
-        r"NCCL_MAX_NCHANNELS=[\"']?[1-4]\b",
-        "few channels bound NCCL's bandwidth: they are how it spreads work over processors of the GPU and over NICs",
-        "leave it out; measure before setting it",
     ),
     _advice(
         "mqprio_replace",
@@ -85,7 +84,7 @@ ADVICE: tuple[Advice, ...] = (
     ),
     _advice(
         "gid_index_3",
-        r"NCCL_IB_GID_INDEX=[\"']?3\b|\bib_\w+\b.*\s-x\s*3\b",
+        r"NCCL_IB_GID_INDEX=[\"']?3\b|\bib_\w+\b.*\s(?:-x\s*|--gid-index[= ]\s*)3\b",
         "the index of the RoCE v2 GID moves with VLANs, IPv6 and the order of addresses: 3 is right by chance only",
         "leave it out: NCCL from 2.21 on and perftest find it; else look it up by the address (show_gids)",
     ),
@@ -95,9 +94,14 @@ ADVICE: tuple[Advice, ...] = (
         "dcb app replace always exits with 0, whatever went wrong: its exit status decides nothing",
         "read the table back (dcb -j app show), or use add and del",
     ),
+    _advice(
+        "one_way",
+        r"\bib_(?:write|read|send)_bw\b(?!.*(?:\s-[A-Za-z]*b\b|--bidirectional))",
+        "without -b the test sends one way only; with -b the figure is the sum of both directions",
+        "add -b on both ends, and judge by twice the link rate",
+        beside=r"bi-?\s?dir|both directions|full.?duplex",
+    ),
 )
-_BIDIRECTIONAL = re.compile(r"bi-?\s?directional|both directions|full.?duplex", re.IGNORECASE)
-_PERFTEST = re.compile(r"\bib_(?:write|read|send)_bw\b(.*)")
 
 
 def diagnose(host: Host, context: Context) -> list[Finding]:
@@ -119,14 +123,30 @@ def check_text(text: str, source: str) -> list[Finding]:
     """A finding on each kind of such advice in a script, with the lines where it stands."""
     if not is_script(text):
         return []
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if not _is_comment(line)]
-    found = []
-    for advice in ADVICE:
-        hits = [(number, line) for number, line in lines if advice.pattern.search(line)]
-        if hits:
-            found.append(_finding(advice.name, hits, source, advice.cause, advice.remedy))
-    copied = [replace(finding, evidence=source) for finding in check_commands(_code(text))]
-    return found + _one_way(text.splitlines(), source) + copied
+    commands = _commands(text)
+    found = [_finding(advice, hits, source) for advice in ADVICE for hits in [_hits(advice, commands)] if hits]
+    return found + [replace(finding, evidence=source) for finding in check_commands(_code(text))]
+
+
+def _commands(text: str) -> list[tuple[int, str]]:
+    """Each command with the number of its first line: after a backslash it goes on in the next one."""
+    found: list[tuple[int, str]] = []
+    goes_on = False
+    for number, line in enumerate(text.splitlines(), 1):
+        first, head = found.pop() if goes_on else (number, "")
+        goes_on = line.endswith("\\") and (bool(head) or not _is_comment(line))
+        found.append((first, head + (line[:-1] if goes_on else line)))
+    return found
+
+
+def _hits(advice: Advice, commands: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    return [
+        (number, line)
+        for place, (number, line) in enumerate(commands)
+        if not _is_comment(line)
+        and advice.pattern.search(line)
+        and advice.beside.search("\n".join(text for _number, text in commands[max(place - 2, 0) : place + 1]))
+    ]
 
 
 def _code(text: str) -> str:
@@ -137,31 +157,13 @@ def _is_comment(line: str) -> bool:
     return line.lstrip().startswith("#")
 
 
-def _one_way(lines: list[str], source: str) -> list[Finding]:
-    """ib_write_bw without -b under words that call it bidirectional."""
-    hits = []
-    for number, line in enumerate(lines, 1):
-        match = None if _is_comment(line) else _PERFTEST.search(line)
-        around = "\n".join(lines[max(number - 3, 0) : number])
-        if (
-            match
-            and _BIDIRECTIONAL.search(around)
-            and not re.search(r"\s-[A-Za-z]*b\b|--bidirectional", match.group(1))
-        ):
-            hits.append((number, line))
-    if not hits:
-        return []
-    cause = "without -b the test sends one way only; with -b the figure is the sum of both directions"
-    return [_finding("one_way", hits, source, cause, "add -b on both ends, and judge by twice the link rate")]
-
-
-def _finding(name: str, hits: list[tuple[int, str]], source: str, cause: str, remedy: str) -> Finding:
+def _finding(advice: Advice, hits: list[tuple[int, str]], source: str) -> Finding:
     return Finding(
         check="advice",
         verdict=FAIL,
-        observed={"what": name, "line": hits[0][1].strip()[:200]},
+        observed={"what": advice.name, "line": hits[0][1].strip()[:200]},
         expected="a line that does what it is there for",
         evidence=", ".join(f"{source}:{number}" for number, _line in hits[:5]),
-        cause=cause,
-        remedy=remedy,
+        cause=advice.cause,
+        remedy=advice.remedy,
     )

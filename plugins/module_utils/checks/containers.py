@@ -24,6 +24,8 @@ Inspect = dict[str, t.Any]
 
 _DEV = "/dev/infiniband"
 _KIND = "lossless.roce/rdma="
+# A rule of --device-cgroup-rule that lets verbs devices be opened: the kernel gave them the major number 231.
+_RULE = re.compile(r"a|c (?:231|\*):")
 _UNLIMITED = -1
 _LIMIT = re.compile(r"^Max locked memory\s+(\S+)", re.MULTILINE)
 _NVIDIA_MAJOR = 195  # assigned to NVIDIA by the kernel's list of devices
@@ -63,31 +65,41 @@ def check_container(inspect: Inspect, limits: str | None = None, netns_mode: str
 
 def has_rdma_devices(inspect: Inspect) -> bool:
     """Whether the container was given a verbs device by any of the usual ways but ``--privileged``."""
-    return bool(_given(inspect.get("HostConfig") or {}))
+    config = inspect.get("HostConfig") or {}
+    return bool(_given(config) or _mounted(config))
 
 
 def _given(config: dict[str, t.Any]) -> list[str]:
     """What of /dev/infiniband was asked for: nodes, folders and CDI names."""
     devices = [str(device.get("PathOnHost", "")) for device in config.get("Devices") or []]
-    binds = [str(bind).split(":", maxsplit=1)[0] for bind in config.get("Binds") or []]
     names = [str(i) for request in config.get("DeviceRequests") or [] for i in request.get("DeviceIDs") or []]
     return [
         *(path for path in devices if path == _DEV or path.startswith(f"{_DEV}/uverbs")),
-        *(path for path in binds if path.rstrip("/") in ("/dev", _DEV)),
         *(name for name in names if name.startswith(_KIND)),
     ]
 
 
+def _mounted(config: dict[str, t.Any]) -> list[str]:
+    """Folders with the nodes that are mounted: by themselves they let nothing be opened."""
+    binds = [str(bind).split(":", maxsplit=1)[0] for bind in config.get("Binds") or []]
+    mounts = [str(mount.get("Source", "")) for mount in config.get("Mounts") or [] if mount.get("Type") == "bind"]
+    return [path for path in (*binds, *mounts) if path.rstrip("/") in ("/dev", _DEV)]
+
+
 def _devices(name: str, config: dict[str, t.Any]) -> Finding:
-    given = _given(config)
-    right = bool(given or config.get("Privileged"))
+    given, mounted = _given(config), _mounted(config)
+    allowed = any(_RULE.match(str(rule)) for rule in config.get("DeviceCgroupRules") or [])
+    right = bool(given or config.get("Privileged") or (mounted and allowed))
     return _finding(
         "container_devices",
         right,
-        given or ("privileged" if right else []),
+        given or mounted or ("privileged" if right else []),
         "verbs devices",
         name,
-        "the container was given no verbs device: libibverbs finds none, and NCCL falls back to sockets",
+        f"{', '.join(mounted)} is only mounted: the nodes are seen inside, and the container's device rules do not let"
+        " them be opened (ibv_open_device fails)"
+        if mounted
+        else "the container was given no verbs device: libibverbs finds none, and NCCL falls back to sockets",
         "start it with --device lossless.roce/rdma=all (CDI), or --device /dev/infiniband",
     )
 
@@ -292,20 +304,28 @@ def _containers(host: Host, engine: str, named: t.Sequence[str], netns_mode: str
     """Findings on the running containers of an engine that have RDMA devices or were named."""
     try:
         inspected = _inspect(host, engine)
-    except (RoceError, ValueError) as exc:
-        return [Finding(check=f"{engine}_containers", verdict=UNKNOWN, evidence=f"{engine} inspect", cause=str(exc))]
-    found: list[Finding] = []
-    for one in inspected:
-        if has_rdma_devices(one) or str(one.get("Name", "")).lstrip("/") in named:
-            pid = (one.get("State") or {}).get("Pid")
-            limits = host.read_optional(f"/proc/{pid}/limits") if pid else None
-            found += check_container(one, limits, netns_mode)
-    return found
+        return [finding for one in inspected for finding in _container(host, one, named, netns_mode)]
+    except RoceError as exc:
+        cause = str(exc)
+    except (ValueError, TypeError, AttributeError):  # no JSON, or of another shape
+        cause = f"what '{engine} inspect' printed was not understood"
+    return [Finding(check=f"{engine}_containers", verdict=UNKNOWN, evidence=f"{engine} inspect", cause=cause)]
+
+
+def _container(host: Host, one: Inspect, named: t.Sequence[str], netns_mode: str) -> list[Finding]:
+    if not has_rdma_devices(one) and str(one.get("Name", "")).lstrip("/") not in named:
+        return []
+    pid = (one.get("State") or {}).get("Pid")
+    limits = host.read_optional(f"/proc/{pid}/limits") if pid else None
+    return check_container(one, limits, netns_mode)
 
 
 def _inspect(host: Host, engine: str) -> list[Inspect]:
     ids = host.run(engine, "ps", "-q").out.split()
-    return t.cast("list[Inspect]", json.loads(host.run(engine, "inspect", *ids).out)) if ids else []
+    found = json.loads(host.run(engine, "inspect", *ids).out) if ids else []
+    if not (isinstance(found, list) and all(isinstance(one, dict) for one in found)):
+        raise ValueError
+    return found
 
 
 def _netns_mode(host: Host) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ..errors import RoceError
+from ..errors import PolicyError, RoceError
 from ..findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from ..parsers.statistics import growth, parse_statistics
 
@@ -23,8 +23,16 @@ if t.TYPE_CHECKING:
 Counters = dict[str, int]
 
 INTERVAL_S = 2.0
+_LONGEST_S = 600
 # Below that, what goes over a port may be ARP, LLDP and the like.
 _TRAFFIC_BYTES = 1 << 20
+# PFC is there to pause now and then; a port that stands still for most of the time is held up by somebody.
+_STORM_PERCENT = 50
+_HOLDS_UP = "what holds the receiver up: PCIe (outbound_pci_stalled_wr), IOMMU, ACS, a GPU or process that hangs"
+_STORM = {
+    "rx": "follow the pause from switch to switch to the port that sends it; ECN on all hops, PFC watchdog on switches",
+    "tx": _HOLDS_UP,
+}
 _GLOBAL = ("rx_global_pause", "tx_global_pause", "rx_pause_ctrl_phy", "tx_pause_ctrl_phy")
 _PRIO = re.compile(r"([rt]x)_prio([0-7])_bytes")
 
@@ -38,7 +46,7 @@ _TROUBLE: tuple[tuple[str, str, str], ...] = (
     (
         r"tx_pause_storm_(?:warning|error)_events",
         "this port pauses its switch for so long that it looks stuck (pause storm)",
-        "what holds the receiver up: PCIe (outbound_pci_stalled_wr), IOMMU, ACS, a GPU or process that hangs",
+        _HOLDS_UP,
     ),
     (
         r"out_of_sequence|packet_seq_err|implied_nak_seq_err",
@@ -46,7 +54,7 @@ _TROUBLE: tuple[tuple[str, str, str], ...] = (
         "discards on the path (switch and both ports), PFC on every hop, ECMP or adaptive routing of the switches",
     ),
     (
-        r"local_ack_timeout_err|req_transport_retries_exceeded",
+        r"local_ack_timeout_err|req_transport_retries_exceeded|roce_adp_retrans(?:_to)?",
         "requests are not answered in time: the path loses packets or stands still",
         "link flaps, PFC deadlock, MTU of every hop, and whether the peer lives",
     ),
@@ -65,15 +73,20 @@ _TROUBLE: tuple[tuple[str, str, str], ...] = (
 
 def diagnose(host: Host, context: Context) -> list[Finding]:
     """Findings on each port from two readings, ``interval`` seconds apart (an option)."""
+    interval = float(context.options.get("interval", INTERVAL_S))
+    if not 0 <= interval <= _LONGEST_S:
+        raise PolicyError(f"interval: {interval:g} … 0 to {_LONGEST_S} seconds was expected")
     before = {port: read(host, port) for port in context.ports}
-    host.sleep(float(context.options.get("interval", INTERVAL_S)))
+    host.sleep(interval)
     after = {port: read(host, port) for port in context.ports}
     prio = context.policy.data_prio if context.policy else None
     lossless = bool(context.policy.pfc) if context.policy else False
     return [
         finding
         for port in context.ports
-        for finding in judge(port.netdev, before[port], after[port], data_prio=prio, lossless=lossless)
+        for finding in judge(
+            port.netdev, before[port], after[port], data_prio=prio, lossless=lossless, interval=interval
+        )
     ]
 
 
@@ -95,10 +108,21 @@ def read_rdma(host: Host, port: Port, folder: str = "hw_counters", names: t.Iter
     return {name: int(text) for name, text in texts.items() if re.fullmatch("[0-9]{1,20}", text)}
 
 
-def judge(netdev: str, before: Counters, after: Counters, *, data_prio: int | None, lossless: bool) -> list[Finding]:
-    """Findings on pause, on the priority that carries the traffic, and on trouble that goes on."""
+def judge(
+    netdev: str,
+    before: Counters,
+    after: Counters,
+    *,
+    data_prio: int | None,
+    lossless: bool,
+    interval: float = 0.0,
+) -> list[Finding]:
+    """Findings on pause, on the priority that carries the traffic, and on trouble that goes on.
+
+    interval: seconds between the two readings; 0 where it is not known
+    """
     grown = growth(before, after)
-    found = [_trouble(netdev, before, after, grown)]
+    found = [_trouble(netdev, before, after, grown, interval)]
     if lossless:
         found.append(_global_pause(netdev, after))
     if data_prio is not None:
@@ -110,7 +134,7 @@ def _evidence(netdev: str) -> str:
     return f"ethtool -S {netdev}, /sys/class/infiniband/*/ports/1/hw_counters"
 
 
-def _trouble(netdev: str, before: Counters, after: Counters, grown: Counters) -> Finding:
+def _trouble(netdev: str, before: Counters, after: Counters, grown: Counters, interval: float) -> Finding:
     causes, remedies, seen = [], [], {}
     for pattern, cause, remedy in _TROUBLE:
         growing = {name: amount for name, amount in grown.items() if amount and re.fullmatch(pattern, name)}
@@ -118,6 +142,11 @@ def _trouble(netdev: str, before: Counters, after: Counters, grown: Counters) ->
             causes.append(f"{', '.join(f'{name} +{amount}' for name, amount in sorted(growing.items()))}: {cause}")
             remedies.append(remedy)
             seen.update(growing)
+    for name, share in _paused(grown, interval).items():
+        who = "the switch pauses this port" if name.startswith("rx") else "this port pauses its switch"
+        causes.append(f"{name}: {who} for {share:.0f} % of the time (pause storm)")
+        remedies.append(_STORM[name[:2]])
+        seen[name] = grown[name]
     if not before or not after:
         return Finding("counters", UNKNOWN, evidence=_evidence(netdev), port=netdev, cause="no counters can be read")
     return Finding(
@@ -130,6 +159,16 @@ def _trouble(netdev: str, before: Counters, after: Counters, grown: Counters) ->
         remedy="; ".join(remedies),
         port=netdev,
     )
+
+
+def _paused(grown: Counters, interval: float) -> dict[str, float]:
+    """Percent of the time by counter of a pause's duration (microseconds), where it is most of the time."""
+    shares = {
+        name: amount / interval / 1e4
+        for name, amount in grown.items()
+        if interval and re.fullmatch(r"[rt]x_(?:prio[0-7]|global)_pause_duration", name)
+    }
+    return {name: share for name, share in sorted(shares.items()) if share >= _STORM_PERCENT}
 
 
 def _since_start(after: Counters) -> Counters:

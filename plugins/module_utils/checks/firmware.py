@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ..errors import NotApplicable, PolicyError, RoceError
+from ..errors import NotApplicable, PolicyError, RoceError, brief
 from ..findings import FAIL, PASS, PENDING, SKIPPED, UNKNOWN, Finding
 from ..mlx5.devices import Device, select_devices
 from ..mlx5.nvconfig import Tools, find_tools, query, query_argv
@@ -38,12 +38,12 @@ def version_key(version: str) -> tuple[int, ...] | None:
 def checked_minimum(raw: t.Any) -> dict[str, str]:
     """Minimum versions by PSID, ``""`` for all cards. Raises PolicyError for what is no version."""
     entries = {} if raw in (None, "") else raw if isinstance(raw, t.Mapping) else {"": raw}
-    minimum = {str(psid): str(version) for psid, version in entries.items()}
-    for psid, version in minimum.items():
-        if version_key(version) is None:
+    for psid, version in entries.items():
+        # YAML takes 28.40 for the number 28.4, which is an older version.
+        if not isinstance(version, str) or version_key(version) is None:
             where = f"minimum_version[{psid}]" if psid else "minimum_version"
-            raise PolicyError(f"{where}: {version!r} … a version such as 28.39.1002 was expected")
-    return minimum
+            raise PolicyError(f"{where}: {brief(version)} … a version such as '28.39.1002', in quotes, was expected")
+    return {str(psid): version for psid, version in entries.items()}
 
 
 def judge_version(device: Device, versions: t.Mapping[str, str], minimum: t.Mapping[str, str]) -> Finding | None:

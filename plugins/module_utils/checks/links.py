@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ..findings import FAIL, PASS, UNKNOWN, Finding
+from ..ports import ABSENT
 
 Facts = dict[str, t.Any]
 
@@ -26,15 +27,18 @@ def check_ports(declared: list[dict[str, t.Any]], facts: Facts, link_gbps: float
 
 
 def missing_port(name: str, reason: str) -> Finding:
-    """What was declared must be there."""
+    """What was declared must be there, and of use to RoCE."""
+    absent = ABSENT in reason
     return Finding(
         check="port",
         verdict=FAIL,
-        observed="not there",
+        observed="not there" if absent else "not of use to RoCE",
         expected=name,
         evidence="rdma -j link show",
         cause=reason,
-        remedy="look for the card (lspci -d 15b3:), its driver (dmesg | grep mlx5) and the name in roce_ports",
+        remedy="look for the card (lspci -d 15b3:), its driver (dmesg | grep mlx5) and the name in roce_ports"
+        if absent
+        else "put right what the cause names, or declare the port that it names",
         port=name,
     )
 

@@ -19,9 +19,16 @@ if t.TYPE_CHECKING:
     from .base import Context
 
 CONF = "/etc/nccl.conf"
-# NAME=value at the start of a line, after export, or behind -x, -e, --env of mpirun and docker.
-_ASSIGNMENT = re.compile(
-    r"(?:^|[\s;'\"])(?:export\s+|-x\s+|-e\s+|--env[ =])?(NCCL_[A-Z0-9_]+)=(\"[^\"\n]*\"|'[^'\n]*'|[^\s;'\"]*)"
+_NAME, _QUOTED = r"(NCCL_[A-Z0-9_]+)", r"\"[^\"\n]*\"|'[^'\n]*'"
+_ASSIGNMENTS = (
+    # NAME=value at the start of a line, after export, behind -x, -e, --env of mpirun and docker, in units of systemd.
+    re.compile(rf"(?:^|[\s;'\"=])(?:export\s+|-x\s+|-e\s+|--env[ =])?{_NAME}=({_QUOTED}|[^\s;'\"]*)"),
+    # Python
+    re.compile(rf"\benviron(?:\[|\.setdefault\()\s*[\"']{_NAME}[\"']\s*(?:\]\s*=(?!=)|,)\s*({_QUOTED})"),
+    # YAML and JSON
+    re.compile(rf"^\s*(?:-\s+)?[\"']?{_NAME}[\"']?:\s+({_QUOTED}|[^\s'\"#]+?),?\s*(?:#.*)?$"),
+    # Dockerfile, csh, MPICH's launchers
+    re.compile(rf"(?:^\s*ENV|^\s*setenv|\s-genv)\s+{_NAME}\s+({_QUOTED}|[^\s;'\"]+)"),
 )
 _PROTOS = ("ll", "ll128", "simple")
 _ALGOS = ("ring", "tree", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat")
@@ -32,7 +39,10 @@ _RANGES: dict[str, tuple[int, int]] = {
     "NCCL_IB_QPS_PER_CONNECTION": (1, 128),
     "NCCL_MIN_NCHANNELS": (1, 64),
     "NCCL_MAX_NCHANNELS": (1, 64),
+    "NCCL_LL128_NTHREADS": (160, 640),
     "NCCL_IB_TC": (-1, 255),
+    "NCCL_IB_FIFO_TC": (-1, 255),
+    "NCCL_GIN_IB_TC": (-1, 255),
     "NCCL_IB_SL": (-1, 15),
     "NCCL_CROSS_NIC": (0, 2),
     "NCCL_IB_GID_INDEX": (-1, 255),
@@ -75,30 +85,25 @@ def parse_assignments(text: str, source: str) -> list[Setting]:
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("#"):
             continue
-        for name, value in _ASSIGNMENT.findall(line):
-            found.append(Setting(name, value.strip("\"'"), f"{source}:{number}"))
+        hits = [hit for pattern in _ASSIGNMENTS for hit in pattern.findall(line)]
+        found += [Setting(name, value.strip("\"'"), f"{source}:{number}") for name, value in hits]
     return found
 
 
 def parse_conf(text: str, source: str) -> tuple[list[Setting], list[Finding]]:
     """Variables of nccl.conf, and findings on lines that NCCL reads otherwise than they look (param.cc)."""
     settings, findings = [], []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         name, equals, value = line.partition("=")
         if line.startswith("#") or not line.strip():
             continue
         where = f"{source}:{number}"
-        if not equals or name != name.strip() or value != value.strip() or name.startswith("export ") or " #" in value:
-            findings.append(
-                _wrong(
-                    "line",
-                    line.strip(),
-                    where,
-                    "NAME=VALUE",
-                    "NCCL takes the line as it stands: no blanks around =, no export, no quotes, no comment behind",
-                    "write NAME=VALUE, and comments on lines of their own",
-                )
-            )
+        odd = name != name.strip() or value != value.strip() or name.startswith("export ") or " #" in value
+        if not equals or odd or value[:1] in ("'", '"'):
+            cause = "NCCL takes the line as it stands: no blanks around =, no export, no quotes, no comment behind"
+            cause += "; this one ends in a carriage return, as Windows writes it" if line.endswith("\r") else ""
+            remedy = "write NAME=VALUE, and comments on lines of their own"
+            findings.append(_wrong("line", line.strip(), where, "NAME=VALUE", cause, remedy))
         else:
             settings.append(Setting(name, value, where))
     return settings, findings
@@ -131,7 +136,7 @@ def check(settings: t.Sequence[Setting], node: Node) -> list[Finding]:
 
 
 def _check_one(setting: Setting, node: Node) -> t.Iterator[Finding]:
-    for rule in (_range, _words, _threads, _misnamed, _against_policy, _disabled, _hca, _gid_index):
+    for rule in (_range, _words, _threads, _few_channels, _misnamed, _against_policy, _disabled, _hca, _gid_index):
         finding = rule(setting, node)
         if finding is not None:
             yield finding
@@ -175,6 +180,13 @@ def _threads(setting: Setting, _node: Node) -> Finding | None:
     return _of(setting, "a multiple of 32, 64 to 512", cause, "leave it out: NCCL chooses well")
 
 
+def _few_channels(setting: Setting, _node: Node) -> Finding | None:
+    if setting.name not in ("NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS") or _number(setting.value) not in range(1, 5):
+        return None
+    cause = "few channels bound NCCL's bandwidth: they are how it spreads work over processors of the GPU and over NICs"
+    return _of(setting, "not set", cause, "leave it out; measure before setting it")
+
+
 def _misnamed(setting: Setting, _node: Node) -> Finding | None:
     if setting.name not in _MISNAMED:
         return None
@@ -183,23 +195,34 @@ def _misnamed(setting: Setting, _node: Node) -> Finding | None:
 
 
 def _against_policy(setting: Setting, node: Node) -> Finding | None:
-    if setting.name != "NCCL_IB_TC" or node.policy is None:
+    """A class or service level that is not the policy's. -1 leaves the smaller classes to NCCL_IB_TC."""
+    number, policy = _number(setting.value), node.policy
+    wanted = policy.nccl().get(setting.name) if policy else None
+    if policy is None or wanted is None or number is None or number == int(wanted):
         return None
-    number = _number(setting.value)
-    if number is None or number == node.policy.tos:
+    if number == -1 and setting.name != "NCCL_IB_TC":
         return None
-    hint = " (it is the whole byte, DSCP * 4, and not the DSCP)" if number == node.policy.data_dscp else ""
-    if number >> 2 == node.policy.data_dscp:
-        hint = " (the DSCP is right; the ECN bits differ)"
-    cause = f"NCCL sends with traffic class {number}, and the policy's is {node.policy.tos}{hint}"
-    return _of(setting, node.policy.tos, cause, f"NCCL_IB_TC={node.policy.tos}")
+    what = "service level" if setting.name == "NCCL_IB_SL" else "traffic class"
+    cause = f"{setting.name} is {what} {number}, and the policy's is {wanted}{_hint(setting.name, number, policy)}"
+    return _of(setting, int(wanted), cause, f"{setting.name}={wanted}")
+
+
+def _hint(name: str, number: int, policy: Policy) -> str:
+    if name == "NCCL_IB_SL":
+        return " (with trust pcp the priority is the service level)"
+    if number >> 2 == policy.data_dscp:
+        return " (the DSCP is right; the ECN bits differ)"
+    return " (it is the whole byte, DSCP * 4, and not the DSCP)" if number == policy.data_dscp else ""
 
 
 def _disabled(setting: Setting, _node: Node) -> Finding | None:
-    if (setting.name, setting.value) == ("NCCL_IB_DISABLE", "1"):
+    if setting.name == "NCCL_IB_DISABLE" and _number(setting.value):
         return _of(setting, "0", "RDMA is switched off for NCCL: everything goes over TCP sockets", "remove it")
     if setting.name == "NCCL_NET" and setting.value.lower() == "socket":
         return _of(setting, "IB", "NCCL is told to use TCP sockets", "NCCL_NET=IB, or leave it out")
+    if setting.name == "NCCL_NET_GDR_LEVEL" and setting.value.upper() in ("LOC", "0"):
+        cause = "GPUDirect RDMA is switched off: no NIC is as near to a GPU as the GPU itself"
+        return _of(setting, "PXB", cause, "leave it out: the default is PXB")
     return None
 
 

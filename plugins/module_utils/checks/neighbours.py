@@ -13,7 +13,7 @@ import re
 import typing as t
 from dataclasses import dataclass, field
 
-from ..errors import ParseError, RoceError
+from ..errors import ParseError, PolicyError, RoceError
 from ..findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from ..parsers.addresses import Interface, parse_networks
 
@@ -39,13 +39,16 @@ class Rail:
 
 def diagnose(host: Host, context: Context) -> list[Finding]:
     """neighbour_table (options: nodes, neighbour_thresholds) and arp."""
+    nodes = context.options.get("nodes", 1)
     try:
+        if nodes < 1:
+            raise PolicyError(f"nodes: {nodes} … 1 or more was expected")
         rails = read_rails(host, [port.netdev for port in context.ports])
         thresholds = [_number(host, f"{_NEIGH}/{name}") for name in _THRESHOLDS]
     except RoceError as exc:
         return [Finding(check, UNKNOWN, evidence=_CONF, cause=str(exc)) for check in ("neighbour_table", "arp")]
     entries = max(0, len((host.read_optional("/proc/net/arp") or "").splitlines()) - 1)
-    needed = neighbours([rail.address for rail in rails], context.options.get("nodes", 1))
+    needed = neighbours([rail.address for rail in rails], nodes)
     wanted = context.options.get("neighbour_thresholds") or None
     return [neighbour_table(thresholds, max(needed, entries), wanted), arp(rails)]
 

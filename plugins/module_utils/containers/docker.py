@@ -45,7 +45,7 @@ def settings_to_make(config: dict[str, t.Any], options: Options, path: str = CON
     if options.cdi and _object(config, "features", path).get("cdi") is not True:
         found.append((("features", "cdi"), True))
     if options.cgroup_driver == "systemd":
-        former = config.get("exec-opts") or []
+        former = _list(config, "exec-opts", path)
         wanted = [*(word for word in former if not str(word).startswith(_CGROUP)), f"{_CGROUP}systemd"]
         if f"{_CGROUP}systemd" not in former:
             found.append((("exec-opts",), wanted))
@@ -77,6 +77,13 @@ def _object(config: dict[str, t.Any], key: str, path: str) -> dict[str, t.Any]:
     if value is not None and not isinstance(value, dict):
         raise ParseError(f"{path}: {key}: is {json.dumps(value)[:60]} … an object was expected")
     return value or {}
+
+
+def _list(config: dict[str, t.Any], key: str, path: str) -> list[t.Any]:
+    value = config.get(key)
+    if value is not None and not isinstance(value, list):
+        raise ParseError(f"{path}: {key}: is {json.dumps(value)[:60]} … a list was expected")
+    return value or []
 
 
 def _unlimited(limit: t.Any) -> bool:

@@ -150,7 +150,7 @@ class _Compiler:
             return self._concat(left["concat"], operator, right)
         if kind == "&":
             return [_flags(left["&"], operator, right)]
-        inner = left[kind]
+        inner = left.get(kind)
         if not isinstance(inner, dict):
             return [_MAYBE]
         values = [_plain(value) for value in self._elements(right)]

@@ -20,7 +20,7 @@ def parse_links(text: str) -> list[dict[str, t.Any]]:
 
 def natural(name: str) -> list[tuple[int, int, str]]:
     """A sort key that puts mlx5_10 after mlx5_9."""
-    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.findall(r"[0-9]+|[^0-9]+", name)]
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.findall(r"[0-9]+|[^0-9]+", name)]
 
 
 def _links_json(text: str) -> list[dict[str, t.Any]]:

@@ -53,9 +53,9 @@ def _from_text(text: str) -> dict[str, t.Any]:
         return {"kind": "default", "qdisc": ""}
     if root.group(1) != "mqprio":
         return _plain(root.group(1), root.group(2))
-    num_tc = re.search(r"\btc (\d+) map((?: \d+)+)", text)
+    num_tc = re.search(r"\btc (\d{1,9}) map((?: \d{1,9})+)", text)
     mode = re.search(r"\bmode:\s*(\w+)", text)
-    queues = [[int(first), int(last)] for first, last in re.findall(r"\((\d+):(\d+)\)", text)]
+    queues = [[int(first), int(last)] for first, last in re.findall(r"\((\d{1,9}):(\d{1,9})\)", text)]
     if num_tc is None:
         raise ParseError(f"tc: mqprio without 'tc N map …': {text.strip()[:80]!r}")
     return _mqprio(

@@ -7,6 +7,7 @@ Applications that set up their queue pairs themselves (NCCL, perftest without -R
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ..errors import ParseError, Unreadable
@@ -45,7 +46,7 @@ class Cma(Setting):
             return {**_KERNEL_DEFAULT, "exposed": False}
         tos = host.read(f"{folder}/default_roce_tos").strip()
         mode = host.read(f"{folder}/default_roce_mode").strip()
-        if not tos.isdigit():
+        if not re.fullmatch("[0-9]{1,3}", tos):
             raise ParseError(f"{folder}/default_roce_tos: {tos!r}, a number was expected")
         return {"mode": mode, "tos": int(tos), "exposed": True}
 

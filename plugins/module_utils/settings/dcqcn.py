@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ..errors import NotApplicable, PolicyError, Unreadable
+from ..errors import NotApplicable, PolicyError, Unreadable, brief
 from ..operations import Operation, Write
 from .base import Setting, State, Value
 from .cc_files import OFED, find_interface, inbox_path, ofed_path, read_number
@@ -69,7 +69,7 @@ def dcqcn_value(raw: t.Any) -> Value:
     if raw == DEFAULTS:
         return {"params": {name: parameter.default for name, parameter in PARAMETERS.items()}, "reset": True}
     if not isinstance(raw, t.Mapping):
-        raise PolicyError(f"dcqcn: {raw!r} … a mapping of parameters to numbers, or {DEFAULTS!r}, was expected")
+        raise PolicyError(f"dcqcn: {brief(raw)} … a mapping of parameters to numbers, or {DEFAULTS!r}, was expected")
     params = {name: _checked(name, value) for name, value in raw.items()}
     slowest, fastest = params.get("rpg_min_rate", 0), params.get("rpg_max_rate", 0)
     if fastest and slowest > fastest:
@@ -92,7 +92,7 @@ def _checked(name: t.Any, value: t.Any) -> int:
         raise PolicyError(f"dcqcn: unknown parameter {name!r} … one of {', '.join(PARAMETERS)} was expected")
     number = _number(value, switch=parameter.high == 1)
     if number is None or not parameter.low <= number <= parameter.high:
-        raise PolicyError(f"dcqcn: {name}: {value!r} … {parameter.allowed()} was expected")
+        raise PolicyError(f"dcqcn: {name}: {brief(value)} … {parameter.allowed()} was expected")
     return number
 
 

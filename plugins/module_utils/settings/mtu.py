@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ..errors import ParseError
@@ -28,7 +29,7 @@ class Mtu(Setting):
 
     def read(self, host: Host, port: Port) -> Value:
         text = host.read(self.evidence(port)).strip()
-        if not text.isdigit():
+        if not re.fullmatch("[0-9]{1,9}", text):
             raise ParseError(f"{self.evidence(port)}: {text!r}, a number was expected")
         return {"mtu": int(text)}
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.lossless.roce.plugins.module_utils.checks import counters
 from ansible_collections.lossless.roce.plugins.module_utils.checks.base import Context
+from ansible_collections.lossless.roce.plugins.module_utils.errors import PolicyError
 from ansible_collections.lossless.roce.plugins.module_utils.findings import Finding
 from ansible_collections.lossless.roce.plugins.module_utils.parsers.statistics import growth, parse_statistics
 from ansible_collections.lossless.roce.plugins.module_utils.policy import parse_policy
@@ -64,6 +65,25 @@ def test_trouble_that_grows_fails_and_trouble_of_old_is_only_shown(name: str, wo
     assert growing.verdict == "fail" and f"{name} +2" in growing.cause and words in growing.cause and growing.remedy
 
 
+@pytest.mark.parametrize(
+    ("name", "who"), [("rx_prio3_pause_duration", "the switch pauses"), ("tx_prio3_pause_duration", "this port pauses")]
+)
+def test_a_port_that_is_paused_most_of_the_time_is_in_a_pause_storm(name: str, who: str) -> None:
+    def judged_after(microseconds: int, interval: float) -> Finding:
+        before, after = {name: 10, "x": 1}, {name: 10 + microseconds, "x": 2}
+        found = counters.judge("p", before, after, data_prio=None, lossless=True, interval=interval)
+        return next(finding for finding in found if finding.check == "counters")
+
+    storm = judged_after(1_800_000, 2.0)
+    assert storm.verdict == "fail" and who in storm.cause and "90 % of the time" in storm.cause and storm.remedy
+    assert judged_after(200_000, 2.0).verdict == "pass", "some pause is what PFC is for"
+    assert judged_after(1_800_000, 0.0).verdict == "pass", "two files of unknown distance tell no share"
+
+
+def test_adaptive_retransmissions_are_loss() -> None:
+    assert "not answered in time" in judged({"roce_adp_retrans": 1}, {"roce_adp_retrans": 5})["counters"].cause
+
+
 def test_a_missing_counter_is_not_zero() -> None:
     found = judged({}, {})
     assert {found["counters"].verdict, found["pause_frames"].verdict} == {"unknown"}
@@ -92,6 +112,13 @@ def test_two_readings_of_a_node() -> None:
     context = Context((port,), parse_policy({}), {}, {"interval": 1.5})
     found = {finding.check: finding for finding in counters.diagnose(host, context)}  # type: ignore[arg-type]
     assert "rx_discards_phy +3" in found["counters"].cause and host.slept == 1.5
+
+
+@pytest.mark.parametrize("interval", [-1, 601, float("nan"), float("inf")])
+def test_an_interval_that_is_none(interval: float) -> None:
+    context = Context((), None, {}, {"interval": interval})
+    with pytest.raises(PolicyError, match="interval: .* 0 to 600 seconds was expected"):
+        counters.diagnose(FakeHost(), context)  # type: ignore[arg-type]
 
 
 @given(st.text())

@@ -128,6 +128,15 @@ def checked(name: str, value: str, **node: t.Any) -> list[Finding]:
         ("NCCL_IB_DISABLE", "1", "over TCP sockets"),
         ("NCCL_NET", "Socket", "TCP sockets"),
         ("NCCL_IB_HCA", "mlx5_1", "selects mlx5_10 as well"),
+        ("NCCL_IB_DISABLE", "0x1", "over TCP sockets"),
+        ("NCCL_IB_DISABLE", "2", "over TCP sockets"),
+        ("NCCL_NET_GDR_LEVEL", "LOC", "GPUDirect RDMA is switched off"),
+        ("NCCL_NET_GDR_LEVEL", "0", "GPUDirect RDMA is switched off"),
+        ("NCCL_IB_FIFO_TC", "256", "out of range"),
+        ("NCCL_GIN_IB_TC", "-2", "out of range"),
+        ("NCCL_LL128_NTHREADS", "64", "out of range"),
+        ("NCCL_MAX_NCHANNELS", "2", "few channels bound NCCL's bandwidth"),
+        ("NCCL_MAX_CTAS", "4", "few channels bound NCCL's bandwidth"),
     ],
 )
 def test_values_that_are_wrong_by_themselves(name: str, value: str, words: str) -> None:
@@ -147,6 +156,9 @@ def test_values_that_are_wrong_by_themselves(name: str, value: str, words: str) 
         ("NCCL_IB_HCA", "^mlx5_1"),
         ("NCCL_IB_HCA", "mlx5_0:1,mlx5_10:1"),
         ("NCCL_NET_GDR_LEVEL", "SYS"),
+        ("NCCL_IB_DISABLE", "0"),
+        ("NCCL_MAX_NCHANNELS", "16"),
+        ("NCCL_IB_FIFO_TC", "-1"),
         ("NCCL_NET", "IB"),
         ("NCCL_DEBUG", "INFO"),
     ],
@@ -161,6 +173,25 @@ def test_a_traffic_class_against_the_policy(value: str, words: str) -> None:
     assert finding.verdict == "fail" and words in finding.cause and finding.expected == 106
 
 
+@pytest.mark.parametrize("name", ["NCCL_IB_FIFO_TC", "NCCL_GIN_IB_TC"])
+def test_the_other_traffic_classes_against_the_policy(name: str) -> None:
+    def judged(value: str) -> list[Finding]:
+        settings = [nccl_env.Setting("NCCL_IB_TC", "106", "c:1"), nccl_env.Setting(name, value, "c:2")]
+        return nccl_env.check(settings, nccl_env.Node(POLICY))
+
+    (finding,) = judged("26")
+    assert finding.verdict == "fail" and "not the DSCP" in finding.cause and finding.remedy == f"{name}=106"
+    assert [judged(value)[0].verdict for value in ("106", "-1")] == ["pass", "pass"], "-1 is the same as NCCL_IB_TC"
+
+
+def test_a_service_level_against_a_policy_that_trusts_pcp() -> None:
+    pcp = parse_policy({"trust": "pcp"})
+    found = [f for f in checked("NCCL_IB_SL", "0", policy=pcp) if "NCCL_IB_SL" in f.observed]
+    assert [f.verdict for f in found] == ["fail"] and "the priority is the service level" in found[0].cause
+    assert not [f for f in checked("NCCL_IB_SL", "3", policy=pcp) if "NCCL_IB_SL" in f.observed]
+    assert not [f for f in checked("NCCL_IB_SL", "0", policy=POLICY) if "NCCL_IB_SL" in f.observed]
+
+
 def test_a_hard_wired_gid_index_is_held_against_this_node() -> None:
     (finding,) = checked("NCCL_IB_GID_INDEX", "3", gid_indexes=(5,))
     assert finding.verdict == "fail" and "have [5]" in finding.cause
@@ -168,10 +199,14 @@ def test_a_hard_wired_gid_index_is_held_against_this_node() -> None:
 
 
 def test_lines_of_nccl_conf_that_nccl_reads_otherwise() -> None:
-    text = "# ours\nNCCL_IB_TC=106\nNCCL_IB_SL = 0\nexport NCCL_DEBUG=INFO\nNCCL_PROTO=LL # fast\n"
+    text = (
+        "# ours\nNCCL_IB_TC=106\nNCCL_IB_SL = 0\nexport NCCL_DEBUG=INFO\nNCCL_PROTO=LL # fast\n"
+        "NCCL_IB_HCA=\"mlx5_0\"\nNCCL_SOCKET_IFNAME='eth0'\nNCCL_NET=IB\r\n # indented\n"
+    )
     settings, findings = nccl_env.parse_conf(text, "/etc/nccl.conf")
     assert [(setting.name, setting.value) for setting in settings] == [("NCCL_IB_TC", "106")]
-    assert [finding.evidence for finding in findings] == [f"/etc/nccl.conf:{line}" for line in (3, 4, 5)]
+    assert [finding.evidence for finding in findings] == [f"/etc/nccl.conf:{line}" for line in range(3, 10)]
+    assert "carriage return" in findings[5].cause
 
 
 def test_assignments_in_scripts() -> None:
@@ -189,6 +224,40 @@ def test_assignments_in_scripts() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        'os.environ["NCCL_NTHREADS"] = "4"',
+        "os.environ.setdefault('NCCL_NTHREADS', '4')",
+        '      NCCL_NTHREADS: "4"',
+        "  - NCCL_NTHREADS: 4",
+        '  "NCCL_NTHREADS": "4",',
+        "ENV NCCL_NTHREADS 4",
+        "ENV NCCL_NTHREADS=4",
+        "setenv NCCL_NTHREADS 4",
+        "mpirun -genv NCCL_NTHREADS 4 app",
+        "Environment=NCCL_NTHREADS=4",
+        "NCCL_NTHREADS=4\r",
+    ],
+)
+def test_assignments_in_programs_and_in_files_of_containers(line: str) -> None:
+    found = [(setting.name, setting.value) for setting in nccl_env.parse_assignments(f"x\n{line}\n", "j")]
+    assert found == [("NCCL_NTHREADS", "4")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "n:1:1 [0] NCCL INFO NCCL_IB_TC set by environment to 106.",
+        "echo the default of NCCL_NTHREADS: it depends",
+        'if os.environ["NCCL_NTHREADS"] == "4":',
+        "# NCCL_NTHREADS: 4",
+    ],
+)
+def test_what_is_no_assignment(line: str) -> None:
+    assert nccl_env.parse_assignments(f"{line}\n", "j") == []
+
+
 # -- advice --------------------------------------------------------------------------------------
 
 
@@ -197,13 +266,20 @@ def test_assignments_in_scripts() -> None:
     [
         ("echo 1 > /sys/class/net/eth0/queues/tx-0/pfc_enable", "pfc_enable"),
         ("for q in x; do echo 1 > /sys/class/net/eth0/queues/tx-*/pfc_enable; done", "pfc_enable"),
+        ("for q in /sys/class/net/eth0/queues/tx-*; do echo 1 > $q/pfc_enable; done", "pfc_enable"),
         ("export NCCL_SOCKET_IFNAME=eth0   # or it falls back to TCP", "socket_ifname"),
+        ("# NCCL uses TCP instead of RDMA:\nexport NCCL_SOCKET_IFNAME=eth0", "socket_ifname"),
         ("nethogs ens1np0", "nethogs"),
-        ("export NCCL_MAX_NCHANNELS=2", "max_nchannels"),
         ("tc qdisc add dev eth0 root mqprio num_tc 3 map 2 2 1 0 queues 1@0 1@1 2@2 hw 1", "mqprio"),
         ("tc qdisc replace dev eth0 root mqprio num_tc 8 hw 1", "mqprio_replace"),
+        ("tc qdisc add dev eth0 root \\\n  mqprio num_tc 8 hw 1", "mqprio"),
+        ("tc qdisc add dev eth0 root \\\r\n  mqprio num_tc 8 hw 1\r", "mqprio"),
         ("export NCCL_IB_GID_INDEX=3", "gid_index_3"),
         ("ib_write_bw -d mlx5_0 -x 3 host", "gid_index_3"),
+        ("ib_write_bw -d mlx5_0 --gid-index=3 host", "gid_index_3"),
+        ("/sbin/tc qdisc add dev eth0 root mqprio num_tc 3", "mqprio"),
+        ("watch -n1 nethogs -t", "nethogs"),
+        ("# bidir\nib_write_bw -d mlx5_0 host", "one_way"),
         ("dcb app replace dev eth0 dscp-prio 26:3 && echo done", "app_replace"),
         ("# measure bidirectional bandwidth\nib_write_bw -d mlx5_0 host", "one_way"),
     ],
@@ -224,13 +300,39 @@ def test_advice_that_does_not_help(line: str, what: str) -> None:
         "make 2> errors; echo done >> log; exec 3> file",
         "export NCCL_MAX_NCHANNELS=32",
         "# both directions at once\nib_write_bw -b -d mlx5_0 host",
+        "# both directions at once\nib_write_bw -d mlx5_0 \\\n  -b host",
+        "export NCCL_SOCKET_IFNAME=eth0",
+        "# the network of the nodes' own addresses\nmpirun -x NCCL_SOCKET_IFNAME==eth0 app",
         "ib_write_bw -d mlx5_0 host",
         "export NCCL_IB_GID_INDEX=33",
         "tc qdisc del dev eth0 root",
+        "export NCCL_MAX_NCHANNELS=128",
     ],
 )
 def test_lines_that_are_right(line: str) -> None:
     assert advice.check_text(f"#!/bin/sh\nset -e\n{line}\n", "job.sh") == []
+
+
+def test_the_line_where_a_long_command_begins_is_named() -> None:
+    text = "#!/bin/sh\n# eth0 \\\ntc qdisc add dev eth0 \\\n root mqprio num_tc 8\nnload\n"
+    found = {finding.observed["what"]: finding.evidence for finding in advice.check_text(text, "job.sh")}
+    assert found == {"mqprio": "job.sh:3", "nethogs": "job.sh:5"}
+
+
+def test_few_channels_are_found_wherever_nccl_reads_them() -> None:
+    host = FakeHost({"/etc/nccl.conf": "NCCL_MAX_NCHANNELS=2\n", "/j.sh": "mpirun -x NCCL_MAX_NCHANNELS=4 app\n"})
+    options = {"review": ["/j.sh"], "nccl_env": {"NCCL_MAX_NCHANNELS": 1}}
+    found = nccl_env.diagnose(host, Context((), None, {}, options))  # type: ignore[arg-type]
+    assert [(finding.evidence, finding.verdict) for finding in found] == [
+        ("/etc/nccl.conf:1", "fail"),
+        ("nccl_env", "fail"),
+        ("/j.sh:1", "fail"),
+    ]
+
+
+@pytest.mark.parametrize("line", ["sudo nethogs ens1np0", "watch nethogs", "sudo tc qdisc add dev e root mqprio num_tc 8"])
+def test_a_line_by_itself_is_a_script(line: str) -> None:
+    assert advice.check_text(f"{line}\n", "job.sh")
 
 
 def test_a_log_is_no_script() -> None:

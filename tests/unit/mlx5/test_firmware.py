@@ -271,12 +271,19 @@ def test_a_stored_version_that_does_not_run_yet_is_pending() -> None:
     assert nothing and nothing.verdict == "unknown"
 
 
-@pytest.mark.parametrize("minimum", ["new", "28.x", {"MT_1": "²8"}, ""])
+@pytest.mark.parametrize("minimum", ["new", "28.x", {"MT_1": "²8"}, "", [28], True, 10**5000], ids=lambda value: type(value).__name__)
 def test_a_minimum_that_is_no_version(minimum: t.Any) -> None:
     if not minimum:
         assert check.checked_minimum(minimum) == {}
         return
     with pytest.raises(PolicyError, match="minimum_version"):
+        check.checked_minimum(minimum)
+
+
+@pytest.mark.parametrize("minimum", [28.40, {"MT_1": 28.40}])
+def test_a_minimum_without_quotes_has_lost_its_last_zero(minimum: t.Any) -> None:
+    """YAML reads 28.40 as the number 28.4, and 28.4 is an older version than 28.40."""
+    with pytest.raises(PolicyError, match=r"28\.4 … .* in quotes"):
         check.checked_minimum(minimum)
 
 

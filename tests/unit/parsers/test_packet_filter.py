@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.lossless.roce.plugins.module_utils.errors import ParseError
 from ansible_collections.lossless.roce.plugins.module_utils.parsers.iptables import parse_iptables
 from ansible_collections.lossless.roce.plugins.module_utils.parsers.nft import parse_nft
-from ansible_collections.lossless.roce.plugins.module_utils.parsers.ruleset import Decision, Packet, Ruleset
+from ansible_collections.lossless.roce.plugins.module_utils.parsers.ruleset import OPEN, Decision, Packet, Ruleset
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -164,6 +164,12 @@ def test_one_line_of_iptables(line: str, state: str) -> None:
 def test_nat_drops_nothing() -> None:
     text = "*nat\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -p tcp -m tcp --dport 18515 -j DNAT --to 1.2.3.4\nCOMMIT\n"
     assert decide(parse_iptables(text), 18515).state == "open"
+
+
+@pytest.mark.parametrize("left", [{}, {"&": []}, {"payload": None}])
+def test_a_match_on_nothing_is_not_open(left: t.Any) -> None:
+    text = rules([{"match": {"op": "==", "left": left, "right": 1}}, {"drop": None}])
+    assert decide(parse_nft(text)[0], 22).state != OPEN
 
 
 @given(st.text())

@@ -53,6 +53,12 @@ def test_d01_netdev_names_of_any_form() -> None:
 
 def test_natural_order_of_devices() -> None:
     assert sorted(["mlx5_10", "mlx5_9", "mlx5_1"], key=rdma.natural) == ["mlx5_1", "mlx5_9", "mlx5_10"]
+    assert rdma.natural("a²") > rdma.natural("9"), "not every digit is a number"
+
+
+def test_mqprio_with_a_number_of_thousands_of_digits() -> None:
+    with pytest.raises(ParseError):
+        tc.parse_root_qdisc(f"qdisc mqprio 8001: root tc {'9' * 5000} map 0\n")
 
 
 def test_pfc_json() -> None:

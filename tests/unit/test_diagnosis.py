@@ -1,0 +1,83 @@
+# Copyright (c) 2026, lossless.roce contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The diagnosis as a whole: nothing that would only forbid a change may keep it from answering."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.lossless.roce.plugins.module_utils import diagnosis
+from ansible_collections.lossless.roce.plugins.module_utils.findings import Finding
+from ansible_collections.lossless.roce.plugins.module_utils.policy import parse_policy
+from sim_node import SimNode, SimPort
+
+ROUTES = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
+DEFAULT = "ens1np0\t00000000\t0102000A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
+
+
+@pytest.fixture
+def node(monkeypatch: pytest.MonkeyPatch) -> SimNode:
+    """Two ports as they come from the factory; the checks besides the settings have tests of their own."""
+    monkeypatch.setattr(diagnosis, "CHECKS", ())
+    node = SimNode({"ens1np0": SimPort("mlx5_0"), "ens2np0": SimPort("mlx5_1")})
+    node.files["/proc/self/limits"] = "Max locked memory         unlimited            unlimited            bytes\n"
+    return node
+
+
+def diagnosed(node: SimNode, *names: str) -> dict[tuple[str, str], Finding]:
+    """Findings by check and port, with the policy's defaults and two settings more."""
+    policy = parse_policy({"nic": {"features": {"rx-gro-hw": False}}, "mqprio": "absent"})
+    found = diagnosis.diagnose(node, [{"name": name} for name in names], policy, {})  # type: ignore[arg-type]
+    assert node.sets == [], "a diagnosis changes nothing"
+    for finding in found:
+        assert finding.verdict != "fail" or (finding.cause and finding.remedy), finding
+    return {(finding.check, finding.port): finding for finding in found}
+
+
+def test_a_port_that_carries_the_management_connection_is_diagnosed(node: SimNode) -> None:
+    node.files["/proc/net/route"] = ROUTES + DEFAULT
+    finding = diagnosed(node, "ens1np0", "ens2np0")["pfc", "ens1np0"]
+    assert finding.verdict == "fail" and "RDMA packets are dropped" in finding.cause
+    assert "dcb pfc set dev ens1np0" in finding.remedy
+
+
+def test_a_port_in_use_has_the_same_cause_and_remedy_as_one_that_is_idle(node: SimNode) -> None:
+    node.users = [{"ifname": "mlx5_0", "lqpn": 17, "type": "RC", "pid": 4711, "comm": "train.py"}]
+    found = diagnosed(node, "ens1np0", "ens2np0")
+    assert found["pfc", "ens1np0"].cause == found["pfc", "ens2np0"].cause
+    assert "busy" not in found["pfc", "ens1np0"].cause
+
+
+def test_a_port_that_the_policy_cannot_be_applied_to_keeps_nothing_back(node: SimNode) -> None:
+    node.ports["ens1np0"].qdisc = {"kind": "htb", "handle": "1:", "root": True}
+    found = diagnosed(node, "ens1np0", "ens2np0")
+    assert "the root qdisc is 'htb'" in found["mqprio", "ens1np0"].cause
+    assert "dcb pfc set dev ens2np0" in found["pfc", "ens2np0"].remedy
+    assert found["pfc", "ens1np0"].verdict == "fail" and found["features", "ens1np0"].verdict == "pass"
+
+
+def test_a_declared_port_in_infiniband_mode(node: SimNode) -> None:
+    node.files["/sys/class/infiniband/mlx5_0/ports/1/link_layer"] = "InfiniBand\n"
+    finding = diagnosed(node, "ens1np0", "ens2np0")["port", "ens1np0"]
+    assert "is in InfiniBand mode" in finding.cause and "LINK_TYPE_P1" in finding.cause
+    assert finding.observed != "not there" and "lspci" not in finding.remedy
+
+
+def test_without_declared_ports_those_that_roce_can_use_are_looked_at(node: SimNode) -> None:
+    node.files["/sys/class/infiniband/mlx5_0/ports/1/link_layer"] = "InfiniBand\n"
+    found = diagnosed(node)
+    assert found["port", "mlx5_0/ens1np0"].verdict == "skipped"
+    assert "is in InfiniBand mode" in found["port", "mlx5_0/ens1np0"].cause
+    assert ("pfc", "ens2np0") in found and ("pfc", "ens1np0") not in found
+
+
+def test_ports_that_differ_from_each_other(node: SimNode) -> None:
+    node.ports["ens1np0"].pfc = {3}
+    finding = diagnosed(node, "ens1np0", "ens2np0")["pfc_agrees", ""]
+    assert finding.verdict == "fail" and "differs from" in finding.cause
+
+
+def test_a_node_without_rdma(node: SimNode) -> None:
+    node.missing_tools = {"rdma"}
+    node.run = node.__class__.__mro__[1].run.__get__(node)  # type: ignore[method-assign]
+    finding = diagnosed(node, "ens1np0")["rdma", ""]
+    assert finding.verdict == "fail" and "the-package" in finding.cause
