@@ -122,7 +122,24 @@ JSON_VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=5,
 )
-FIELDS = ["nic", "dcqcn", "ecn", "buffers", "cable_length", "mtu", "pfc", "ets", "trust", "dscp_map", "mqprio", "tos", "pause", "efficiency", "link_gbps", "unmanaged"]
+FIELDS = [
+    "nic",
+    "dcqcn",
+    "ecn",
+    "buffers",
+    "cable_length",
+    "mtu",
+    "pfc",
+    "ets",
+    "trust",
+    "dscp_map",
+    "mqprio",
+    "tos",
+    "pause",
+    "efficiency",
+    "link_gbps",
+    "unmanaged",
+]
 
 
 @given(st.dictionaries(st.sampled_from(FIELDS), JSON_VALUES, max_size=3))

@@ -330,7 +330,9 @@ def test_few_channels_are_found_wherever_nccl_reads_them() -> None:
     ]
 
 
-@pytest.mark.parametrize("line", ["sudo nethogs ens1np0", "watch nethogs", "sudo tc qdisc add dev e root mqprio num_tc 8"])
+@pytest.mark.parametrize(
+    "line", ["sudo nethogs ens1np0", "watch nethogs", "sudo tc qdisc add dev e root mqprio num_tc 8"]
+)
 def test_a_line_by_itself_is_a_script(line: str) -> None:
     assert advice.check_text(f"{line}\n", "job.sh")
 

@@ -37,7 +37,7 @@ def case(name: str) -> str:
 @pytest.mark.parametrize("given", ['"native.cgroupdriver=cgroupfs"', "1.5", '{"a": 1}', "true"])
 def test_exec_opts_that_are_no_list_are_refused(given: str) -> None:
     with pytest.raises(ParseError, match="exec-opts: is .* a list was expected"):
-        merged('{"exec-opts": %s}' % given, EVERYTHING)
+        merged(f'{{"exec-opts": {given}}}', EVERYTHING)
 
 
 # -- recorded cases ------------------------------------------------------------------------------

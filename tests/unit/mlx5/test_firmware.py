@@ -271,7 +271,9 @@ def test_a_stored_version_that_does_not_run_yet_is_pending() -> None:
     assert nothing and nothing.verdict == "unknown"
 
 
-@pytest.mark.parametrize("minimum", ["new", "28.x", {"MT_1": "²8"}, "", [28], True, 10**5000], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "minimum", ["new", "28.x", {"MT_1": "²8"}, "", [28], True, 10**5000], ids=lambda value: type(value).__name__
+)
 def test_a_minimum_that_is_no_version(minimum: t.Any) -> None:
     if not minimum:
         assert check.checked_minimum(minimum) == {}
