@@ -95,12 +95,12 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    declared = module.params["ports"]
     try:
         info = gather(Host())
+        found = check_ports(declared, info, module.params["link_gbps"]) if declared else []
     except RoceError as exc:
         module.fail_json(msg=str(exc))
-    declared = module.params["ports"]
-    found = check_ports(declared, info, module.params["link_gbps"]) if declared else []
     about = declared_ports(declared, info)
     module.exit_json(changed=False, info=info, declared=about, findings=[finding.as_dict() for finding in found])
 
