@@ -9,7 +9,7 @@ import typing as t
 from .checks.base import Context
 from .checks.links import check_ports, missing_port
 from .checks.registry import CHECKS
-from .errors import RoceError
+from .errors import PolicyError, RoceError
 from .findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from .gids import read_gids
 from .info import gather
@@ -111,11 +111,13 @@ def _agree(setting: str, values: dict[str, t.Any], groups: list[list[str]]) -> F
 
 
 def _run(host: Host, context: Context) -> list[Finding]:
-    """All checks; one that cannot be made is unknown, and the others go on."""
+    """All checks; one that cannot be made is unknown, and the others go on. Raises PolicyError for a wrong option."""
     found: list[Finding] = []
     for name, check in CHECKS:
         try:
             found += check(host, context)
+        except PolicyError:
+            raise
         except RoceError as exc:
             found.append(Finding(name, UNKNOWN, cause=str(exc)))
     return found

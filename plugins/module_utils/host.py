@@ -15,6 +15,7 @@ import fcntl
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 import time
@@ -53,6 +54,8 @@ PACKAGES = {
 _COMMAND_LIMIT_S = 60.0
 # A killed process is gone at once, unless it sleeps in the kernel where no signal reaches it.
 _END_LIMIT_S = 5.0
+# A file that somebody names is held in memory as a whole, beside a running job.
+_LARGEST_NAMED_MIB = 16
 _PR_SET_PDEATHSIG = 1
 # Looked up once: between fork and exec a child should do as little as possible.
 _PRCTL = ctypes.CDLL(None).prctl
@@ -179,6 +182,18 @@ class Host:
             return self.read(path)
         except HostError:
             return None
+
+    def read_named(self, path: str) -> str:
+        """Text of a file that somebody named: no pipe or device, and not too large. Raises HostError."""
+        try:
+            found = os.stat(path)
+        except (OSError, ValueError) as exc:  # ValueError: a null byte in the path
+            raise HostError(f"{path!r}: cannot be read: {exc}") from exc
+        if not stat.S_ISREG(found.st_mode):
+            raise HostError(f"{path}: is no regular file")
+        if found.st_size > _LARGEST_NAMED_MIB << 20:
+            raise HostError(f"{path}: {found.st_size >> 20} MiB … at most {_LARGEST_NAMED_MIB} MiB was expected")
+        return self.read(path)
 
     def read_exact(self, path: str) -> str:
         """Text of somebody's file, with its own line ends and byte order mark. Raises HostError."""

@@ -102,10 +102,10 @@ def main() -> None:
     host, declared = Host(), module.params["ports"]
     try:
         info = gather(host)
+        found = check_ports(declared, info, module.params["link_gbps"]) if declared else []
         about = told_to_peers(host, declared_ports(declared, info)) if declared else []
     except RoceError as exc:
         module.fail_json(msg=str(exc))
-    found = check_ports(declared, info, module.params["link_gbps"]) if declared else []
     module.exit_json(changed=False, info=info, declared=about, findings=[finding.as_dict() for finding in found])
 
 

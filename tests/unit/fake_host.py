@@ -57,6 +57,9 @@ class FakeHost:
         except HostError:
             return None
 
+    def read_named(self, path: str) -> str:
+        return self.read(path)
+
     def read_exact(self, path: str) -> str:
         return self.read(path)
 

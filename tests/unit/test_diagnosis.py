@@ -4,8 +4,18 @@
 
 from __future__ import annotations
 
+import typing as t
+
 import pytest
 from ansible_collections.lossless.roce.plugins.module_utils import diagnosis
+from ansible_collections.lossless.roce.plugins.module_utils.checks import (
+    counters,
+    firewall,
+    firmware,
+    neighbours,
+    registry,
+)
+from ansible_collections.lossless.roce.plugins.module_utils.errors import PolicyError
 from ansible_collections.lossless.roce.plugins.module_utils.findings import Finding
 from ansible_collections.lossless.roce.plugins.module_utils.policy import parse_policy
 from sim_node import SimNode, SimPort
@@ -74,6 +84,27 @@ def test_ports_that_differ_from_each_other(node: SimNode) -> None:
     node.ports["ens1np0"].pfc = {3}
     finding = diagnosed(node, "ens1np0", "ens2np0")["pfc_agrees", ""]
     assert finding.verdict == "fail" and "differs from" in finding.cause
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "check"),
+    [
+        ("tcp_ports", ["ssh"], firewall.diagnose),
+        ("minimum_firmware", 28.4, firmware.diagnose),
+        ("interval", -1.0, counters.diagnose),
+        ("interval", float("nan"), counters.diagnose),
+        ("nodes", 0, neighbours.diagnose),
+    ],
+)
+def test_an_option_that_is_wrong_is_an_error_and_no_finding(
+    node: SimNode, monkeypatch: pytest.MonkeyPatch, option: str, value: t.Any, check: registry.Check
+) -> None:
+    monkeypatch.setattr(diagnosis, "CHECKS", (("a check", check),))
+    with pytest.raises(PolicyError, match=f"{option}: .* was expected"):
+        diagnosis.diagnose(node, [{"name": "ens1np0"}], None, {option: value})  # type: ignore[arg-type]
+    node.missing_tools = {"rdma"}
+    with pytest.raises(PolicyError, match=f"{option}: .* was expected"):
+        diagnosis.diagnose(node, [{"name": "ens1np0"}], None, {option: value})  # type: ignore[arg-type]
 
 
 def test_a_node_without_rdma(node: SimNode) -> None:

@@ -104,3 +104,22 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
         holder.join()
     with Host().lock(path, timeout=0):
         pass
+
+
+def test_a_file_that_somebody_named_is_regular_and_not_too_large(tmp_path: Path) -> None:
+    fine, pipe, large = (tmp_path / name for name in ("fine", "pipe", "large"))
+    fine.write_text("text")
+    os.mkfifo(pipe)
+    large.touch()
+    os.truncate(large, 17 << 20)
+    assert Host().read_named(str(fine)) == "text"
+    for path, words in (
+        (str(pipe), "is no regular file"),
+        ("/dev/zero", "is no regular file"),
+        (str(tmp_path), "is no regular file"),
+        (str(large), "17 MiB … at most 16 MiB was expected"),
+        (str(tmp_path / "none"), "No such file"),
+        ("a\0b", "null"),
+    ):
+        with pytest.raises(HostError, match=words):
+            Host().read_named(path)

@@ -355,8 +355,8 @@ def test_neighbour_table() -> None:
 
 @pytest.mark.parametrize("nodes", [0, -5])
 def test_a_number_of_nodes_that_is_none(nodes: int) -> None:
-    table, _arp = neighbours.diagnose(arp_host({}), context(nodes=nodes))
-    assert table.verdict == "unknown" and f"nodes: {nodes} … 1 or more was expected" in table.cause
+    with pytest.raises(PolicyError, match=f"nodes: {nodes} … 1 or more was expected"):
+        neighbours.diagnose(arp_host({}), context(nodes=nodes))
 
 
 def test_neighbours_of_routed_and_flat_rails() -> None:

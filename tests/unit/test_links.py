@@ -8,6 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.lossless.roce.plugins.module_utils.checks.links import check_ports
+from ansible_collections.lossless.roce.plugins.module_utils.errors import PolicyError
 from ansible_collections.lossless.roce.plugins.module_utils.info import gather
 from sim_node import SimNode, SimPort
 
@@ -37,6 +38,13 @@ def node() -> SimNode:
     node.files[f"{folder}/hw_counters/out_of_sequence"] = "7\n"
     node.files[f"{folder}/hw_counters/lifespan"] = "10\n"
     return node
+
+
+@pytest.mark.parametrize("address", ["10.100.0.1/24", "ens1np0", "10.100.0.256", "fe80::1", "١٠.0.0.1"])
+def test_an_address_that_is_none_is_one_clear_error(node: SimNode, address: str) -> None:
+    declared = [{"name": "ens9np0", "address": None}, {"name": "ens1np0", "address": address}]
+    with pytest.raises(PolicyError, match=f"ports: ens1np0: address '{address}' … an IPv4 address"):
+        check_ports(declared, gather(node), 200)
 
 
 def verdicts(node: SimNode, address: str = "10.100.0.1", link_gbps: float | None = 200) -> dict[str, str]:

@@ -11,7 +11,10 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
+from ..errors import HostError
+
 if t.TYPE_CHECKING:
+    from ..host import Host
     from ..policy import Policy
     from ..ports import Port
 
@@ -30,3 +33,14 @@ class Context:
     policy: Policy | None
     facts: dict[str, t.Any]
     options: dict[str, t.Any] = field(default_factory=dict)
+
+
+def reviewed(host: Host, context: Context) -> tuple[dict[str, str], dict[str, str]]:
+    """The files of the option review: texts by path, and by path why others cannot be read."""
+    texts, refused = {}, {}
+    for path in context.options.get("review") or []:
+        try:
+            texts[path] = host.read_named(path)
+        except HostError as exc:
+            refused[path] = str(exc)
+    return texts, refused

@@ -35,13 +35,13 @@ def version_key(version: str) -> tuple[int, ...] | None:
     return tuple(parts)
 
 
-def checked_minimum(raw: t.Any) -> dict[str, str]:
+def checked_minimum(raw: t.Any, option: str = "minimum_version") -> dict[str, str]:
     """Minimum versions by PSID, ``""`` for all cards. Raises PolicyError for what is no version."""
     entries = {} if raw in (None, "") else raw if isinstance(raw, t.Mapping) else {"": raw}
     for psid, version in entries.items():
         # YAML takes 28.40 for the number 28.4, which is an older version.
         if not isinstance(version, str) or version_key(version) is None:
-            where = f"minimum_version[{psid}]" if psid else "minimum_version"
+            where = f"{option}[{psid}]" if psid else option
             raise PolicyError(f"{where}: {brief(version)} … a version such as '28.39.1002', in quotes, was expected")
     return {str(psid): version for psid, version in entries.items()}
 
@@ -207,8 +207,8 @@ def tool_missing(reason: str) -> Finding:
 
 def diagnose(host: Host, context: Context) -> list[Finding]:
     """Firmware version, reset pending and firmware DCBX of every card. Reads only."""
+    minimum = checked_minimum(context.options.get("minimum_firmware"), "minimum_firmware")
     devices, _missing = select_devices(host, [])
-    minimum = checked_minimum(context.options.get("minimum_firmware"))
     versions = [judge_version(device, read_versions(host, device), minimum) for device in devices]
     found = [finding for finding in versions if finding]
     if not devices:

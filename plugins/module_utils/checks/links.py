@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 import typing as t
 
+from ..errors import PolicyError, brief
 from ..findings import FAIL, PASS, UNKNOWN, Finding
 from ..ports import ABSENT
 
@@ -13,7 +15,12 @@ Facts = dict[str, t.Any]
 
 
 def check_ports(declared: list[dict[str, t.Any]], facts: Facts, link_gbps: float | None) -> list[Finding]:
-    """Findings on every declared port ({name, address?}): there, up, fast enough, with the right GID."""
+    """Findings on every declared port ({name, address?}): there, up, fast enough, with the right GID.
+
+    Raises PolicyError for an address that is none.
+    """
+    for wanted in declared:
+        _refuse_address(wanted["name"], wanted.get("address"))
     found: list[Finding] = []
     for wanted in declared:
         port = _by_name(facts, wanted["name"])
@@ -24,6 +31,18 @@ def check_ports(declared: list[dict[str, t.Any]], facts: Facts, link_gbps: float
             found.append(_gid(port, wanted["address"]))
     found.append(_memlock(facts))
     return found
+
+
+def _refuse_address(name: str, address: str | None) -> None:
+    """GIDs are looked for by the address as it is written, so that one with a prefix length would be missed."""
+    try:
+        if address:
+            ipaddress.IPv4Address(address)
+    except ValueError as exc:
+        raise PolicyError(
+            f"ports: {name}: address {brief(address)} … an IPv4 address such as 10.0.0.1, without a prefix length,"
+            " was expected"
+        ) from exc
 
 
 def missing_port(name: str, reason: str) -> Finding:

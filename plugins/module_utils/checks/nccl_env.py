@@ -12,6 +12,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..findings import FAIL, PASS, SKIPPED, Finding
+from .base import reviewed
 
 if t.TYPE_CHECKING:
     from ..host import Host
@@ -115,8 +116,8 @@ def diagnose(host: Host, context: Context) -> list[Finding]:
     settings, findings = parse_conf(text, CONF) if text else ([], [])
     given = context.options.get("nccl_env") or {}
     settings += [Setting(str(name), str(value), "nccl_env") for name, value in given.items()]
-    for path in context.options.get("review") or []:
-        settings += parse_assignments(host.read_optional(path) or "", path)
+    for path, text in reviewed(host, context)[0].items():
+        settings += parse_assignments(text, path)
     node = Node(
         context.policy,
         tuple(port["ibdev"] for port in context.facts.get("ports", [])),

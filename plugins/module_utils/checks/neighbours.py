@@ -38,11 +38,11 @@ class Rail:
 
 
 def diagnose(host: Host, context: Context) -> list[Finding]:
-    """neighbour_table (options: nodes, neighbour_thresholds) and arp."""
+    """neighbour_table (options: nodes, neighbour_thresholds) and arp. Raises PolicyError for a wrong option."""
     nodes = context.options.get("nodes", 1)
+    if nodes < 1:
+        raise PolicyError(f"nodes: {nodes} … 1 or more was expected")
     try:
-        if nodes < 1:
-            raise PolicyError(f"nodes: {nodes} … 1 or more was expected")
         rails = read_rails(host, [port.netdev for port in context.ports])
         thresholds = [_number(host, f"{_NEIGH}/{name}") for name in _THRESHOLDS]
     except RoceError as exc:

@@ -21,6 +21,7 @@ from ..parsers.mstconfig import parse_query
 from ..parsers.nvidia_topo import parse_topology
 from ..parsers.statistics import parse_statistics
 from . import addresses, advice, cable, containers, counters, netplan, placement, port_kinds
+from .base import reviewed
 from .nccl_env import Node, parse_assignments
 from .nccl_env import check as check_nccl
 
@@ -33,18 +34,17 @@ Judge = t.Callable[[str, "Context"], "list[Finding]"]
 
 def diagnose(host: Host, context: Context) -> list[Finding]:
     """Findings on each file of the option review; on two readings of ``ethtool -S`` also on what grew between them."""
-    texts = {path: host.read_optional(path) for path in context.options.get("review") or []}
-    found = [finding for path, text in texts.items() for finding in review(path, text, context)]
-    readings = [parse_statistics(text) for text in texts.values() if text and _STATISTICS.search(text)]
+    texts, refused = reviewed(host, context)
+    found = [_unknown(path, reason) for path, reason in refused.items()]
+    found += [finding for path, text in texts.items() for finding in review(path, text, context)]
+    readings = [parse_statistics(text) for text in texts.values() if _STATISTICS.search(text)]
     if len(readings) == 2 and context.policy:
         found += counters.judge("", *readings, data_prio=context.policy.data_prio, lossless=bool(context.policy.pfc))
     return found + _netplan(texts)
 
 
-def review(path: str, text: str | None, context: Context) -> list[Finding]:
+def review(path: str, text: str, context: Context) -> list[Finding]:
     """Findings on one text; each says which file it is about."""
-    if text is None:
-        return [_unknown(path, "the file cannot be read on this node")]
     judges = [judge for pattern, judge in _KINDS if pattern.search(text)]
     if not judges:
         known = advice.is_script(text) or parse_assignments(text, path) or _NETPLAN.search(text)
@@ -193,13 +193,13 @@ def _ibstat(text: str, _context: Context) -> list[Finding]:
     return [port_kinds.check_guid(device["ibdev"], device["node_guid"], "ibstat") for device in parse_ibstat(text)]
 
 
-def _netplan(texts: t.Mapping[str, str | None]) -> list[Finding]:
+def _netplan(texts: t.Mapping[str, str]) -> list[Finding]:
     """A netplan file against the running MTUs of a saved ``ip link``, when both are there."""
-    running = {name: int(mtu) for text in texts.values() if text for name, mtu in _IP_LINK.findall(text)}
+    running = {name: int(mtu) for text in texts.values() for name, mtu in _IP_LINK.findall(text)}
     return [
         netplan.check_mtu(path, netdev, mtu, matched, running[netdev])
         for path, text in texts.items()
-        if text and _NETPLAN.search(text)
+        if _NETPLAN.search(text)
         for netdev, (mtu, matched) in netplan.parse_mtus(text).items()
         if netdev in running
     ]

@@ -101,7 +101,8 @@ def test_a_file_that_is_not_known_or_not_there_is_named() -> None:
     host = FakeHost({"/a": "some words\n"})
     context = Context((), POLICY, {}, {"review": ["/a", "/b"]})
     found = review.diagnose(host, context)  # type: ignore[arg-type]
-    assert [(finding.verdict, finding.evidence) for finding in found] == [("unknown", "/a"), ("unknown", "/b")]
+    assert [(finding.verdict, finding.evidence) for finding in found] == [("unknown", "/b"), ("unknown", "/a")]
+    assert "No such file" in found[0].cause
 
 
 # -- NCCL's variables ----------------------------------------------------------------------------
