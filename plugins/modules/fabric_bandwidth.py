@@ -18,6 +18,7 @@ author:
   - lossless.roce contributors (!UNKNOWN)
 extends_documentation_fragment:
   - lossless.roce.attributes
+  - lossless.roce.fabric
 attributes:
   check_mode:
     support: full
@@ -33,39 +34,6 @@ options:
     description: Name of this host in the findings.
     type: str
     required: true
-  hosts:
-    description: All hosts that test with each other, in the same order on each of them.
-    type: list
-    elements: dict
-    required: true
-    suboptions:
-      name:
-        description: Name of the host.
-        type: str
-        required: true
-      ports:
-        description: Its ports, at most one on a rail.
-        type: list
-        elements: dict
-        required: true
-        suboptions:
-          name:
-            description: The netdev.
-            type: str
-            required: true
-          rail:
-            description: Number of the rail. Ports of one rail test with each other.
-            type: int
-            required: true
-          address:
-            description: The port's IPv4 address.
-            type: str
-            required: true
-  run:
-    description:
-      - Any text that tells this run from others, the same on all hosts. Hosts of another run are not waited for.
-    type: str
-    default: ""
   scope:
     description:
       - V(all) tests every pair, V(ring) each host with the next, V(reference) the host O(reference) with each other,
@@ -126,10 +94,6 @@ options:
       - A test is reckoned at O(duration) and three seconds, or without it at O(time_limit). 0 means no budget.
     type: float
     default: 0
-  barrier_limit:
-    description: Seconds to wait at the start for the other hosts.
-    type: float
-    default: 120
   link_gbps:
     description: Link rate in Gb/s. Without it bandwidth is measured and not judged.
     type: float
@@ -171,19 +135,6 @@ options:
     description: Both directions at once (C(-b)). The figure is then a sum, and judged as such.
     type: bool
     default: false
-  use_cm:
-    description: Connect through rdma_cm (C(-R)).
-    type: bool
-    default: false
-  tclass:
-    description: Traffic class of the test's packets, so that they ride the class of RDMA data.
-    type: int
-  tx_depth:
-    description: Depth of the send queue (C(-t)).
-    type: int
-  qp_timeout:
-    description: Timeout exponent of the queue pairs (C(-u)).
-    type: int
   rdma_mtu:
     description: RDMA MTU to ask for (C(-m)).
     type: int
@@ -201,15 +152,6 @@ options:
       - What comes out is the finding C(rdma_cm). The test itself runs in any case.
     type: bool
     default: false
-  time_limit:
-    description: Seconds after which a run is ended.
-    type: float
-    default: 60
-  when_busy:
-    description: What to do when RDMA queue pairs of other programs are on the ports.
-    type: str
-    choices: [refuse, force]
-    default: refuse
 """
 
 EXAMPLES = r"""

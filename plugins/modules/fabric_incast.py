@@ -19,6 +19,7 @@ author:
   - lossless.roce contributors (!UNKNOWN)
 extends_documentation_fragment:
   - lossless.roce.attributes
+  - lossless.roce.fabric
 attributes:
   check_mode:
     support: full
@@ -34,34 +35,6 @@ options:
     description: Name of this host.
     type: str
     required: true
-  hosts:
-    description: The hosts that take part, the same on each of them. Others may be among them.
-    type: list
-    elements: dict
-    required: true
-    suboptions:
-      name:
-        description: Name of the host.
-        type: str
-        required: true
-      ports:
-        description: Its ports, at most one on a rail.
-        type: list
-        elements: dict
-        required: true
-        suboptions:
-          name:
-            description: The netdev.
-            type: str
-            required: true
-          rail:
-            description: Number of the rail.
-            type: int
-            required: true
-          address:
-            description: The port's IPv4 address.
-            type: str
-            required: true
   receiver:
     description: Name of the host that all others send to.
     type: str
@@ -75,14 +48,6 @@ options:
     description: Number of the rail.
     type: int
     required: true
-  run:
-    description: Any text that tells this run from others, the same on all hosts.
-    type: str
-    default: ""
-  barrier_limit:
-    description: Seconds to wait at the start for the other hosts.
-    type: float
-    default: 120
   tool:
     description: The program of perftest that runs.
     type: str
@@ -100,28 +65,6 @@ options:
     description: Seconds during which all senders send.
     type: int
     default: 10
-  use_cm:
-    description: Connect through rdma_cm (C(-R)).
-    type: bool
-    default: false
-  tclass:
-    description: Traffic class of the packets, so that they ride the lossless class.
-    type: int
-  tx_depth:
-    description: Depth of the send queue (C(-t)).
-    type: int
-  qp_timeout:
-    description: Timeout exponent of the queue pairs (C(-u)).
-    type: int
-  time_limit:
-    description: Seconds after which a run is ended.
-    type: float
-    default: 60
-  when_busy:
-    description: What to do when RDMA queue pairs of other programs are on the port.
-    type: str
-    choices: [refuse, force]
-    default: refuse
 """
 
 EXAMPLES = r"""
