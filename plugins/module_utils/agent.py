@@ -13,7 +13,8 @@ import json
 import sys
 import typing as t
 
-from .errors import HostError, RoceError, ToolMissing
+from .command_line import say, start
+from .errors import HostError, ToolMissing
 from .findings import FAIL, PASS, SKIPPED, UNKNOWN, VERDICTS, Finding
 from .host import Host
 from .node import Options, assign_ports, converge_all
@@ -21,24 +22,14 @@ from .ports import Port, find_ports
 from .saved import Demand, load_saved
 from .settings.registry import SETTINGS
 
-RIGHT, WRONG, CANNOT_TELL = 0, 1, 2
+RIGHT, WRONG = 0, 1
 _PAUSE_S = 1.0
 _IFF_UP = 1  # include/uapi/linux/if.h
 
 
 def main(argv: list[str] | None = None, host: Host | None = None) -> int:
     """Exit status: 0 as declared, 1 not as declared, 2 it could not be told (no policy, a broken one)."""
-    args = _parser().parse_args(argv)
-    try:
-        return int(args.command(host or Host(), args))
-    except RoceError as exc:
-        _say(f"lossless-roce: {exc}", sys.stderr)
-        return CANNOT_TELL
-
-
-def _say(text: str, stream: t.TextIO | None = None) -> None:
-    """A line for whoever started the program; in a unit, for its journal."""
-    (stream or sys.stdout).write(f"{text}\n")
+    return start(_parser(), argv, host)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -68,17 +59,17 @@ def apply(host: Host, args: argparse.Namespace) -> int:
     if netdev:
         demands = _only(netdev, find_ports(host), demands)
         if not demands:
-            _say(f"{netdev}: not among the declared ports; nothing to do")
+            say(f"{netdev}: not among the declared ports; nothing to do")
             return RIGHT
     # A job's port is left alone and named: at boot there is none, and a driver reload ended it.
     options = Options(allow_management=saved.allow_management, lock_wait=args.wait)
     result = converge_all(host, demands, SETTINGS, options)
     for line in result.lines():
-        _say(line)
+        say(line)
     if result.message():
-        _say(f"lossless-roce: {result.message()}", sys.stderr)
+        say(f"lossless-roce: {result.message()}", sys.stderr)
         return WRONG
-    _say(f"as declared: {', '.join(run.port.netdev for run in result.runs)}")
+    say(f"as declared: {', '.join(run.port.netdev for run in result.runs)}")
     return RIGHT
 
 
@@ -125,10 +116,10 @@ def check(host: Host, args: argparse.Namespace) -> int:
     result = converge_all(host, saved.demands(), SETTINGS, options)
     findings = list(result.findings())
     if args.json:
-        _say(json.dumps([finding.as_dict() for finding in findings], indent=2))
+        say(json.dumps([finding.as_dict() for finding in findings], indent=2))
     else:
         for line in _report(findings):
-            _say(line)
+            say(line)
     return WRONG if any(finding.verdict not in (PASS, SKIPPED) for finding in findings) else RIGHT
 
 

@@ -15,6 +15,7 @@ import sys
 import typing as t
 from dataclasses import dataclass
 
+from ..command_line import CANNOT_TELL, say, start
 from ..errors import PolicyError, RoceError
 from ..findings import FAIL, PASS, PENDING, UNKNOWN, Finding
 from ..host import Host
@@ -25,7 +26,7 @@ from .coverage import absent_host, lonely_rails
 from .part import run_from
 from .spec import JUDGE_SPEC, MATRIX_SPEC, RUN_SPEC, checked
 
-PASSED, FAILED, CANNOT_TELL = 0, 1, 2
+PASSED, FAILED = 0, 1
 FILE_SPEC: dict[str, dict[str, t.Any]] = {
     **MATRIX_SPEC,
     **RUN_SPEC,
@@ -37,17 +38,7 @@ _EXAMPLE = "srun --nodes=N --ntasks-per-node=1, or mpirun --map-by ppr:1:node"
 
 def main(argv: list[str] | None = None, host: Host | None = None) -> int:
     """Exit status: 0 all passed, 1 something failed, 2 it could not be told, or not be run."""
-    args = _parser().parse_args(argv)
-    try:
-        return int(args.command(host or Host(), args))
-    except RoceError as exc:
-        _say(f"lossless-roce-fabric: {exc}", sys.stderr)
-        return CANNOT_TELL
-
-
-def _say(text: str, stream: t.TextIO | None = None) -> None:
-    # In one piece: lines of many hosts meet on one terminal.
-    (stream or sys.stdout).write(f"{text}\n")
+    return start(_parser(), argv, host)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -169,14 +160,14 @@ def run(host: Host, args: argparse.Namespace) -> int:
     if not run_name:
         raise PolicyError(f"--run: nothing tells this run from others … start it by {_EXAMPLE}, or give --run TEXT")
     if launch.ranks and launch.ranks != len(matrix["hosts"]) and name == matrix["hosts"][0]["name"]:
-        _say(f"lossless-roce-fabric: processes: {launch.ranks}, hosts in {args.file}: {len(matrix['hosts'])};"
-             " a host without a process fails as absent", sys.stderr)  # fmt: skip
+        say(f"lossless-roce-fabric: processes: {launch.ranks}, hosts in {args.file}: {len(matrix['hosts'])};"
+            " a host without a process fails as absent", sys.stderr)  # fmt: skip
     result: dict[str, t.Any] = {"host": name, "run": run_name}
     try:
         result |= run_from(host, _less_leaves(matrix), name=name, run=run_name)
         status = status_of(_findings(result, args.file))
     except RoceError as exc:
-        _say(f"lossless-roce-fabric: {name}: {exc}", sys.stderr)
+        say(f"lossless-roce-fabric: {name}: {exc}", sys.stderr)
         result |= {"error": str(exc), "findings": []}
         status = CANNOT_TELL
     _hand_over(host, result, args.output)
@@ -189,12 +180,12 @@ def _less_leaves(matrix: dict[str, t.Any]) -> dict[str, t.Any]:
 
 def _hand_over(host: Host, result: dict[str, t.Any], folder: str) -> None:
     if not folder:
-        _say(json.dumps(result))
+        say(json.dumps(result))
         return
     host.mkdir(folder)
     path = f"{folder}/{result['host']}.json"
     host.write(path, json.dumps(result) + "\n")
-    _say(f"{result['host']}: {_counts(result['findings'])}: {path}")
+    say(f"{result['host']}: {_counts(result['findings'])}: {path}")
 
 
 def verdict_of(findings: t.Iterable[Finding]) -> str:
@@ -222,14 +213,14 @@ def report(host: Host, args: argparse.Namespace) -> int:
     results = one_run(read_results(host, args.results), args.run, args.results)
     findings = joined(matrix, results)
     if args.json:
-        _say(json.dumps({
+        say(json.dumps({
             "verdict": verdict_of(findings),
             "findings": [finding.as_dict() for finding in findings],
             "timing": {name: result.get("timing", []) for name, result in sorted(results.items())},
         }, indent=2))  # fmt: skip
     else:
         for line in lines(findings, pairs=args.pairs):
-            _say(line)
+            say(line)
     return status_of(findings)
 
 
