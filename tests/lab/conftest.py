@@ -4,102 +4,13 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
-import subprocess
-import sys
 import typing as t
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from roce_lab import Lab, LabError, Node
 from roce_lab.state import Shape
-
-ROOT = Path(__file__).resolve().parents[2]
-BIN = Path(sys.executable).parent
-PORTS = ["ens1np0", "ens2np0"]
-
-
-@dataclass
-class PlaybookRun:
-    """How a playbook ended."""
-
-    rc: int
-    output: str
-    stdout: str
-
-    def recap(self, key: str) -> int:
-        """Sum of a figure of the recap (changed, failed, unreachable) over the hosts."""
-        return sum(map(int, re.findall(rf"\b{key}=(\d+)", self.output.rpartition("PLAY RECAP")[2])))
-
-
-class Ansible:
-    """Runs modules and playbooks on the lab as a user would."""
-
-    def __init__(self, lab: Lab, folder: Path) -> None:
-        self._inventory = str(lab.inventory.parent)
-        self._folder = folder
-
-    def _run(self, argv: list[str], timeout: float, **env: str) -> PlaybookRun:
-        done = subprocess.run(
-            argv,
-            cwd=ROOT,
-            env={**os.environ, "ANSIBLE_NOCOLOR": "1", **env},
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-        return PlaybookRun(done.returncode, done.stdout + done.stderr, done.stdout)
-
-    def module(
-        self, node: str, name: str, arguments: dict[str, t.Any], *, check: bool = False, timeout: float = 180
-    ) -> dict[str, t.Any]:
-        """Result of one module call on one node."""
-        argv = [*self._module_argv(node, name, arguments), "--diff", *(["--check"] if check else [])]
-        callback = {"ANSIBLE_LOAD_CALLBACK_PLUGINS": "1", "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json"}
-        run = self._run(argv, timeout, **callback)
-        assert "{" in run.stdout, run.output
-        output = json.loads(run.stdout[run.stdout.index("{") :])
-        return t.cast("dict[str, t.Any]", output["plays"][0]["tasks"][0]["hosts"][node])
-
-    def module_that_may_die(self, node: str, name: str, arguments: dict[str, t.Any]) -> None:
-        """A module call that is killed from outside, and then has no result."""
-        self._run(self._module_argv(node, name, arguments), 180)
-
-    def _module_argv(self, node: str, name: str, arguments: dict[str, t.Any]) -> list[str]:
-        ansible = str(BIN / "ansible")
-        return [ansible, "-i", self._inventory, node, "-m", f"lossless.roce.{name}", "-a", json.dumps(arguments)]
-
-    def playbook(self, name: str, *words: str, timeout: float = 900, **variables: t.Any) -> PlaybookRun:
-        """A playbook of the collection, with extra variables."""
-        argv = [str(BIN / "ansible-playbook"), "-i", self._inventory, f"lossless.roce.{name}", *words]
-        extra = {"roce_report_path": str(self.report), **variables}
-        return self._run([*argv, "-e", json.dumps(extra)], timeout)
-
-    def role(self, node: str, name: str, **variables: t.Any) -> PlaybookRun:
-        """One role of the collection on one node."""
-        play = {"hosts": node, "gather_facts": False, "roles": [f"lossless.roce.{name}"]}
-        path = self._folder / "role.yml"
-        path.write_text(json.dumps([play]))
-        argv = [str(BIN / "ansible-playbook"), "-i", self._inventory, str(path), "-e", json.dumps(variables)]
-        return self._run(argv, 600)
-
-    @property
-    def report(self) -> Path:
-        """Where reports of the tests go."""
-        return self._folder / "report"
-
-    def findings(self, title: str) -> list[dict[str, t.Any]]:
-        """Findings of the last report with this title."""
-        report = json.loads((self.report / "report.json").read_text())
-        return t.cast("list[dict[str, t.Any]]", report["runs"][title]["findings"])
+from run_ansible import Ansible, Bootstrap
 
 
 @pytest.fixture(scope="session")
@@ -118,15 +29,6 @@ def lab() -> t.Iterator[Lab]:
 def ansible(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Ansible:
     """Ansible on the lab."""
     return Ansible(lab, tmp_path_factory.mktemp("ansible"))
-
-
-@dataclass
-class Bootstrap:
-    """The three runs that bring bare nodes to the policy."""
-
-    check: PlaybookRun
-    first: PlaybookRun
-    second: PlaybookRun
 
 
 @pytest.fixture(scope="session")

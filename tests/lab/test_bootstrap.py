@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 import stock
-from conftest import PORTS, Ansible, Bootstrap
 from roce_lab import Lab
+from run_ansible import PORTS, Ansible, Bootstrap
 
 
 def test_check_mode_on_an_untouched_node_works_and_tells(bootstrap: Bootstrap) -> None:

@@ -9,9 +9,9 @@ import typing as t
 
 import pytest
 import stock
-from conftest import Ansible, Bootstrap
 from roce_lab import Lab, LabError, Node
 from roce_lab.state import Shape
+from run_ansible import Ansible, Bootstrap
 
 PORT = "ens2np0"
 ECN = f"/sys/class/net/{PORT}/ecn"

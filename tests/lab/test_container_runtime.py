@@ -8,8 +8,8 @@ import json
 import typing as t
 
 import pytest
-from conftest import Ansible, Bootstrap
 from roce_lab import Lab, Node
+from run_ansible import Ansible, Bootstrap
 
 DAEMON_JSON = "/etc/docker/daemon.json"
 FORMER = '{\n\t"debug": true,\n\t"log-opts": {"max-size": "10m"}\n}\n'

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import typing as t
 
-from conftest import Ansible
 from roce_lab import Node
+from run_ansible import Ansible
 
 Found = dict[tuple[str, str], dict[str, t.Any]]
 

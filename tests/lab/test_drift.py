@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import stock
-from conftest import PORTS, Ansible
 from roce_lab import Node
+from run_ansible import PORTS, Ansible
 
 
 def test_pfc_switched_off_by_hand_is_named_and_only_that_is_repaired(

@@ -8,8 +8,8 @@ import json
 import typing as t
 
 import pytest
-from conftest import Ansible
 from roce_lab import Node
+from run_ansible import Ansible
 
 DEFAULTS = {"gpu_direct": "auto"}  # no option at all is no JSON for ansible
 LOAD_FILE, OPTIONS_FILE = "/etc/modules-load.d/lossless-roce.conf", "/etc/modprobe.d/lossless-roce.conf"

@@ -10,9 +10,9 @@ import time
 import typing as t
 
 import pytest
-from conftest import Ansible
 from roce_lab import Lab
 from roce_lab.state import Shape
+from run_ansible import Ansible
 
 pytestmark = pytest.mark.full
 

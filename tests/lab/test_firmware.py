@@ -8,8 +8,8 @@ import re
 import typing as t
 
 import pytest
-from conftest import Ansible
 from roce_lab import Node
+from run_ansible import Ansible
 
 FIRST, SECOND = "0000:17:00.0", "0000:31:00.0"
 STATE = "/var/lib/lab-mstconfig"

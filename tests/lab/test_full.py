@@ -8,8 +8,8 @@ import threading
 import typing as t
 
 import pytest
-from conftest import Ansible
 from roce_lab import Node
+from run_ansible import Ansible
 
 pytestmark = pytest.mark.full
 

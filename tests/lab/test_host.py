@@ -8,8 +8,8 @@ import re
 import typing as t
 
 import pytest
-from conftest import PORTS, Ansible
 from roce_lab import Node
+from run_ansible import PORTS, Ansible
 
 NODE = "node2"
 UNIT = "lossless-roce-acs.service"

@@ -12,8 +12,8 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from conftest import Ansible
 from roce_lab import Node
+from run_ansible import Ansible
 
 pytestmark = pytest.mark.full
 

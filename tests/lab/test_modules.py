@@ -8,8 +8,8 @@ import typing as t
 
 import pytest
 import stock
-from conftest import Ansible, Bootstrap
 from roce_lab import Lab, Node
+from run_ansible import Ansible, Bootstrap
 
 PORT = "ens2np0"
 HW0 = {"num_tc": 3, "map": [2, 2, 1, 0, 2, 2, 2, 2], "queues": ["1@0", "1@1", "8@2"]}

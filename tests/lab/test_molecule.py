@@ -9,8 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import BIN, ROOT, Bootstrap
 from roce_lab import Lab
+from run_ansible import BIN, ROOT, Bootstrap
 
 SCENARIOS = sorted(path.name for path in (ROOT / "molecule").iterdir() if (path / "converge.yml").exists())
 

@@ -11,8 +11,8 @@ import time
 import typing as t
 
 import pytest
-from conftest import Ansible
 from roce_lab import Lab, Node
+from run_ansible import Ansible
 
 pytestmark = pytest.mark.full
 

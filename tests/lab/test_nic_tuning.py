@@ -8,8 +8,8 @@ import typing as t
 
 import pytest
 import stock
-from conftest import PORTS, Ansible, Bootstrap
 from roce_lab import Lab, Node
+from run_ansible import PORTS, Ansible, Bootstrap
 
 PORT = "ens1np0"
 TUNING = {

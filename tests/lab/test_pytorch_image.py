@@ -14,9 +14,9 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from conftest import Ansible, Bootstrap, PlaybookRun
 from roce_lab import Lab, Node
 from roce_lab.image import cache_folder
+from run_ansible import Ansible, Bootstrap, PlaybookRun
 
 pytestmark = pytest.mark.full
 

@@ -9,8 +9,8 @@ import typing as t
 
 import pytest
 import stock
-from conftest import PORTS, Ansible
 from roce_lab import Node
+from run_ansible import PORTS, Ansible
 
 PATH = "/etc/lossless-roce/policy.json"
 UNIT = "lossless-roce.service"

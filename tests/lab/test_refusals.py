@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from conftest import PORTS, Ansible
 from roce_lab import Node
+from run_ansible import PORTS, Ansible
 
 PICTURE = (
     "for p in ens1np0 ens2np0; do for o in pfc ets app dcbx; do dcb -j $o show dev $p; done; ethtool -a $p; done;"

@@ -9,8 +9,8 @@ import typing as t
 from xml.etree import ElementTree
 
 import pytest
-from conftest import Ansible
 from roce_lab import Lab, Node
+from run_ansible import Ansible
 
 DROP = (
     "nft add table inet fault && nft add chain inet fault in '{ type filter hook input priority 0; }'"

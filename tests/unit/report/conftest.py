@@ -4,15 +4,10 @@
 
 from __future__ import annotations
 
-import sys
 import typing as t
-from pathlib import Path
 
 import pytest
 from ansible_collections.lossless.roce.plugins.plugin_utils.report.run import Run, build_run
-
-# fleet.py stands beside the tests and is no part of the collection.
-sys.path.insert(0, str(Path(__file__).parent))
 
 TIME = "2026-12-01T12:00:00Z"
 
