@@ -137,6 +137,7 @@ def ofed(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[tuple[Ansible, 
         pytest.fail(f"the lab cannot run here: {exc}", pytrace=False)
 
 
+@pytest.mark.full
 def test_the_driver_of_ofed(ofed: tuple[Ansible, Node]) -> None:
     ansible, node = ofed
     node.check(f"echo 0 > {ECN}/roce_rp/enable/3")

@@ -111,6 +111,7 @@ def test_docker_keeps_the_file_restarts_once_and_containers_see_rdma(ansible: An
     assert inside(node, "docker", "--device lossless.roce/rdma=mlx5_1") == (["rdma_cm", verbs], "unlimited")
 
 
+@pytest.mark.full
 def test_docker_under_a_running_container_is_refused_reloaded_or_forced(ansible: Ansible, node: Node) -> None:
     node.check("docker run -d --name job --network none tiny sleep 1000", timeout=120)
     before, text = invocation(node, "docker"), node.check(f"cat {DAEMON_JSON}")

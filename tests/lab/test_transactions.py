@@ -102,6 +102,7 @@ kill -9 $pid && touch /run/killed
 """
 
 
+@pytest.mark.full
 def test_a_killed_run_leaves_old_or_new_values_only(ansible: Ansible, node1: Node, restored: None) -> None:
     """Kill the module at several moments; each setting is at its former or its wanted value."""
     former, wanted = _picture(node1), {"pfc": [5], "tos": 170, "mtu": 8000}
