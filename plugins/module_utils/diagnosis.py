@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .checks.base import Context
+from .checks.base import Context, read_review
 from .checks.links import check_ports, missing_port
 from .checks.registry import CHECKS
 from .errors import PolicyError, RoceError
@@ -30,10 +30,11 @@ def diagnose(
     host: Host, declared: list[dict[str, t.Any]], policy: Policy | None, options: dict[str, t.Any]
 ) -> list[Finding]:
     """Findings on a node. ``declared``: [{name, rail, address}]; options go to the checks. Raises PolicyError."""
+    review = read_review(host, options.get("review") or [])
     try:
         facts, found = gather(host), find_ports(host)
     except RoceError as exc:
-        return [_no_rdma(str(exc)), *_run(host, Context((), policy, {"ports": [], "gpus": []}, options))]
+        return [_no_rdma(str(exc)), *_run(host, Context((), policy, {"ports": [], "gpus": []}, options, review))]
     names = [port["name"] for port in declared]
     ports, missing = select_ports(found, names) if names else ([port for port in found if not unfit(port)], {})
     link_gbps = policy.link_gbps if policy else None
@@ -44,7 +45,7 @@ def diagnose(
     findings += check_ports(declared, facts, link_gbps)
     findings += _settings(host, ports, policy)
     findings += agreement(facts, ports)
-    return findings + _run(host, Context(tuple(ports), policy, facts, options))
+    return findings + _run(host, Context(tuple(ports), policy, facts, options, review))
 
 
 def _address(port: Port, declared: list[dict[str, t.Any]]) -> str:

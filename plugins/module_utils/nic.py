@@ -8,57 +8,41 @@ import re
 import typing as t
 
 from .errors import brief
+from .values import integer, switch
 
 Check = t.Callable[[t.Any], t.Any]
 
 # What a PCI Express function can be told (PCIe base specification, device control); mlx5 starts with 512.
 READ_REQUESTS = (512, 1024, 2048, 4096)
 _SMALLEST_RING, _LARGEST_RING = 64, 65536
-_SWITCHES = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
 # Names go to ethtool as words: nothing that it could take for an option.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 
 
-def _integer(value: t.Any, low: int, high: int) -> int:
-    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value):
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ValueError
-    return value
-
-
 def _ring(value: t.Any) -> int:
-    size = _integer(value, _SMALLEST_RING, _LARGEST_RING)
+    size = integer(value, _SMALLEST_RING, _LARGEST_RING)
     if size & (size - 1):
         raise ValueError
     return size
 
 
 def _channels(value: t.Any) -> int:
-    return _integer(value, 1, 1024)
+    return integer(value, 1, 1024)
 
 
 def _moderation(value: t.Any) -> int:
-    return _integer(value, 0, 65535)
+    return integer(value, 0, 65535)
 
 
 def _read_request(value: t.Any) -> int:
-    size = _integer(value, READ_REQUESTS[0], READ_REQUESTS[-1])
+    size = integer(value, READ_REQUESTS[0], READ_REQUESTS[-1])
     if size not in READ_REQUESTS:
         raise ValueError
     return size
 
 
-def _switch(value: t.Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.lower() in _SWITCHES:
-        return _SWITCHES[value.lower()]
-    raise ValueError
-
-
 _RING = (_ring, f"a power of two, {_SMALLEST_RING} to {_LARGEST_RING},")
-_SWITCH = (_switch, "true or false")
+_SWITCH = (switch, "true or false")
 _MODERATION = (_moderation, "0 to 65535")
 _SECTIONS: dict[str, dict[str, tuple[Check, str]]] = {
     "rings": {"rx": _RING, "tx": _RING},

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import typing as t
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 
 from .errors import PolicyError, brief
 from .nic import parse_nic
@@ -20,6 +21,7 @@ from .settings.dcqcn import dcqcn_value
 from .settings.mqprio import ABSENT, mqprio_value
 from .settings.partial import Partial
 from .settings.registry import NAMES, SETTINGS
+from .values import integer, number, switch
 
 PRIOS = 8
 RDMA_MTUS = (256, 512, 1024, 2048, 4096)
@@ -150,28 +152,15 @@ class _Reader:
 
 
 def _integer(low: int, high: int) -> t.Callable[[t.Any], int]:
-    def convert(value: t.Any) -> int:
-        if isinstance(value, (bool, float)):
-            raise ValueError
-        number = int(value)
-        if not low <= number <= high:
-            raise ValueError
-        return number
-
-    return convert
+    return partial(integer, low=low, high=high)
 
 
 def _number(low: float, high: float) -> t.Callable[[t.Any], float]:
     def convert(value: t.Any) -> float:
-        if isinstance(value, bool):
+        found = number(value)
+        if not low < found <= high:
             raise ValueError
-        try:
-            number = float(value)
-        except OverflowError as exc:
-            raise ValueError from exc
-        if not low < number <= high:
-            raise ValueError
-        return number
+        return found
 
     return convert
 
@@ -187,11 +176,10 @@ def _choice(*allowed: t.Any) -> t.Callable[[t.Any], t.Any]:
 
 
 def _rdma_mtu(value: t.Any) -> int:
-    # Inventories and -e give numbers as text.
-    number = _integer(RDMA_MTUS[0], RDMA_MTUS[-1])(value)
-    if number not in RDMA_MTUS:
+    mtu = integer(value, RDMA_MTUS[0], RDMA_MTUS[-1])
+    if mtu not in RDMA_MTUS:
         raise ValueError
-    return number
+    return mtu
 
 
 def _list(value: t.Any) -> t.Sequence[t.Any]:
@@ -199,15 +187,6 @@ def _list(value: t.Any) -> t.Sequence[t.Any]:
     if not isinstance(value, (list, tuple)):
         raise ValueError
     return value
-
-
-def _switch(value: t.Any) -> bool:
-    words = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.lower() in words:
-        return words[value.lower()]
-    raise ValueError
 
 
 def _prios(value: t.Any) -> tuple[int, ...]:
@@ -245,7 +224,7 @@ def queue_pair(value: t.Any) -> list[int]:
     """``"8@2"`` (tc's COUNT@OFFSET) or ``[8, 2]`` -> [8, 2]. Raises ValueError."""
     if isinstance(value, (list, tuple)) and len(value) == 2:
         return [_integer(1, 65535)(value[0]), _integer(0, 65535)(value[1])]
-    found = re.fullmatch(r"(\d+)@(\d+)", value) if isinstance(value, str) else None
+    found = re.fullmatch(r"([0-9]{1,9})@([0-9]{1,9})", value) if isinstance(value, str) else None
     if found is None:
         raise ValueError
     return [_integer(1, 65535)(found.group(1)), _integer(0, 65535)(found.group(2))]
@@ -259,13 +238,13 @@ def _mqprio(value: t.Any) -> Value:
     num_tc = _integer(1, 16)(value.get("num_tc"))
     map_ = [_integer(0, 15)(item) for item in _list(value.get("map", []))]
     queues = [queue_pair(item) for item in _list(value.get("queues", []))]
-    offload = _choice("dcb", "channel")(value.get("mode", "dcb")) if _switch(value.get("hw", False)) else "off"
+    offload = _choice("dcb", "channel")(value.get("mode", "dcb")) if switch(value.get("hw", False)) else "off"
     return mqprio_value(num_tc, map_, queues, offload)
 
 
 def _ecn(value: t.Any) -> dict[int, bool]:
     if isinstance(value, t.Mapping):
-        return {_integer(0, PRIOS - 1)(prio): _switch(on) for prio, on in value.items()}
+        return {_integer(0, PRIOS - 1)(prio): switch(on) for prio, on in value.items()}
     return dict.fromkeys(_prios(value), True)
 
 
@@ -394,7 +373,7 @@ def _read(reader: _Reader) -> Policy:
         mtu=reader.take("mtu", 9000, _integer(68, 9978), "68 to 9978"),
         rdma_mtu=reader.take("rdma_mtu", 4096, _rdma_mtu, "256, 512, 1024, 2048 or 4096"),
         dcbx=reader.take("dcbx", "host", _choice("host"), "'host' (or dcbx listed under unmanaged)"),
-        pause=reader.take("pause", False, _switch, "true or false"),
+        pause=reader.take("pause", False, switch, "true or false"),
         trust=reader.take("trust", "dscp", _choice("dscp", "pcp"), "'dscp' or 'pcp'"),
         dscp_map=reader.take("dscp_map", {}, _dscp_map, _ALLOWED["dscp_map"]),
         data_prio=data_prio,

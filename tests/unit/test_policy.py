@@ -102,6 +102,14 @@ def test_tos_without_ecn_bits_is_only_a_warning() -> None:
 def test_numbers_given_as_text_are_numbers() -> None:
     assert parse_policy({"mtu": "9000", "link_gbps": "200"}).mtu == 9000
     assert parse_policy({"rdma_mtu": "2048"}).rdma_mtu == 2048
+    assert parse_policy({"efficiency": ".85"}).efficiency == 0.85
+
+
+@pytest.mark.parametrize("field", ["mtu", "link_gbps", "efficiency", "data_prio", "tos"])
+@pytest.mark.parametrize("text", [" 3 ", "٣", "9_000", "1e2", "+3", "0x3", "3\n", "nan", "inf", "-1", ""])
+def test_text_that_only_python_reads_as_a_number_is_refused(field: str, text: str) -> None:
+    with pytest.raises(PolicyError, match=f"^roce_policy: {field}: "):
+        parse_policy({field: text})
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..findings import FAIL, PASS, SKIPPED, Finding
-from .base import reviewed
 from .copied_commands import check_commands
 
 if t.TYPE_CHECKING:
@@ -108,7 +107,7 @@ ADVICE: tuple[Advice, ...] = (
 def diagnose(host: Host, context: Context) -> list[Finding]:
     """Findings on the usual places, and on files of the option review."""
     texts = {path: host.read_optional(path) or "" for path in USUAL_PLACES if host.exists(path)}
-    texts |= reviewed(host, context)[0]
+    texts |= context.review.texts
     found = [finding for path, text in texts.items() for finding in check_text(text, path)]
     if not any(is_script(text) for text in texts.values()):
         return [Finding("advice", SKIPPED, cause="no script was given to look at (option review)")]

@@ -20,6 +20,14 @@ if t.TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Review:
+    """Scripts, environment files and saved outputs: texts by path, and by path why others cannot be read."""
+
+    texts: dict[str, str]
+    unreadable: dict[str, str]
+
+
+@dataclass(frozen=True)
 class Context:
     """A node as far as it is known already, and what was asked.
 
@@ -27,20 +35,22 @@ class Context:
     policy: the fabric's policy, or None when only the node is looked at
     facts: what ``info.gather`` returned
     options: options of single checks, by name (``tcp_ports``, ``minimum_firmware``, ...)
+    review: what was given to look at
     """
 
     ports: tuple[Port, ...]
     policy: Policy | None
     facts: dict[str, t.Any]
     options: dict[str, t.Any] = field(default_factory=dict)
+    review: Review = field(default_factory=lambda: Review({}, {}))
 
 
-def reviewed(host: Host, context: Context) -> tuple[dict[str, str], dict[str, str]]:
-    """The files of the option review: texts by path, and by path why others cannot be read."""
-    texts, refused = {}, {}
-    for path in context.options.get("review") or []:
+def read_review(host: Host, paths: t.Sequence[str]) -> Review:
+    """Each file once: a pipe can be read only once, and several checks look at the same text."""
+    texts, unreadable = {}, {}
+    for path in paths:
         try:
             texts[path] = host.read_named(path)
         except HostError as exc:
-            refused[path] = str(exc)
-    return texts, refused
+            unreadable[path] = str(exc)
+    return Review(texts, unreadable)

@@ -12,7 +12,6 @@ import typing as t
 from dataclasses import dataclass
 
 from ..findings import FAIL, PASS, SKIPPED, Finding
-from .base import reviewed
 
 if t.TYPE_CHECKING:
     from ..host import Host
@@ -20,6 +19,7 @@ if t.TYPE_CHECKING:
     from .base import Context
 
 CONF = "/etc/nccl.conf"
+_OF_ROOT = "/root/.nccl.conf"  # goes before CONF in jobs of root
 _NAME, _QUOTED = r"(NCCL_[A-Z0-9_]+)", r"\"[^\"\n]*\"|'[^'\n]*'"
 _ASSIGNMENTS = (
     # NAME=value at the start of a line, after export, behind -x, -e, --env of mpirun and docker, in units of systemd.
@@ -112,11 +112,15 @@ def parse_conf(text: str, source: str) -> tuple[list[Setting], list[Finding]]:
 
 def diagnose(host: Host, context: Context) -> list[Finding]:
     """Findings on nccl.conf, on the option nccl_env, and on assignments in the files of the option review."""
-    text = host.read_optional(CONF)
-    settings, findings = parse_conf(text, CONF) if text else ([], [])
+    settings: list[Setting] = []
+    findings: list[Finding] = []
+    for path in (CONF, _OF_ROOT):
+        set_here, odd_lines = parse_conf(host.read_optional(path) or "", path)
+        settings += set_here
+        findings += odd_lines
     given = context.options.get("nccl_env") or {}
     settings += [Setting(str(name), str(value), "nccl_env") for name, value in given.items()]
-    for path, text in reviewed(host, context)[0].items():
+    for path, text in context.review.texts.items():
         settings += parse_assignments(text, path)
     node = Node(
         context.policy,

@@ -21,7 +21,6 @@ from ..parsers.mstconfig import parse_query
 from ..parsers.nvidia_topo import parse_topology
 from ..parsers.statistics import parse_statistics
 from . import addresses, advice, cable, containers, counters, netplan, placement, port_kinds
-from .base import reviewed
 from .nccl_env import Node, parse_assignments
 from .nccl_env import check as check_nccl
 
@@ -32,10 +31,10 @@ if t.TYPE_CHECKING:
 Judge = t.Callable[[str, "Context"], "list[Finding]"]
 
 
-def diagnose(host: Host, context: Context) -> list[Finding]:
+def diagnose(_host: Host, context: Context) -> list[Finding]:
     """Findings on each file of the option review; on two readings of ``ethtool -S`` also on what grew between them."""
-    texts, refused = reviewed(host, context)
-    found = [_unknown(path, reason) for path, reason in refused.items()]
+    texts = context.review.texts
+    found = [_unknown(path, reason) for path, reason in context.review.unreadable.items()]
     found += [finding for path, text in texts.items() for finding in review(path, text, context)]
     readings = [parse_statistics(text) for text in texts.values() if _STATISTICS.search(text)]
     if len(readings) == 2 and context.policy:

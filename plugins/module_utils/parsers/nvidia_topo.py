@@ -20,7 +20,8 @@ LEVELS = ("PIX", "PXB", "PHB", "NODE", "SYS")
 _ESCAPES = re.compile(r"\x1b?\[[0-9;]*m")
 _CELL = re.compile(r"X|NV[0-9]+|PSB|PIX|PXB|PHB|NODE|SYS")
 _GPU = re.compile(r"GPU[0-9]+")
-_LABEL = re.compile(r"GPU[0-9]+|NIC[0-9]+|[A-Za-z][\w.-]*_[0-9]+|[A-Za-z][\w.-]*", re.ASCII)
+_NUMBERED = re.compile(r"GPU[0-9]+|NIC[0-9]+|[A-Za-z][\w.-]*_[0-9]+", re.ASCII)
+_LABEL = re.compile(r"[A-Za-z][\w.-]*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ def _rows(lines: list[str]) -> list[tuple[str, list[str]]]:
             if not _CELL.fullmatch(word):
                 break
             cells.append(word)
+        if _NUMBERED.fullmatch(label) and words and not cells and not _LABEL.fullmatch(words[0]):
+            raise ParseError(f"nvidia-smi topo: row {label} begins with {words[0]!r}, which is no distance")
         if cells and _LABEL.fullmatch(label) and not _CELL.fullmatch(label):
             rows.append((label, cells))
     labels = [label for label, _cells in rows]
@@ -109,8 +112,7 @@ def _columns(lines: list[str], rows: list[tuple[str, list[str]]]) -> list[str]:
 
 def _check_row(label: str, cells: list[str], columns: list[str]) -> None:
     own = [name for name, cell in zip(columns, cells) if cell == "X"]
-    cut_off = len(cells) < len(columns)
-    if cut_off or own != [label]:
+    if len(cells) != len(columns) or own != [label]:
         raise ParseError(f"nvidia-smi topo: row {label} has {len(cells)} cells with X under {own or 'no column'}")
 
 

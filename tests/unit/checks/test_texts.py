@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.lossless.roce.plugins.module_utils.checks import advice, nccl_env, netplan, review
-from ansible_collections.lossless.roce.plugins.module_utils.checks.base import Context
+from ansible_collections.lossless.roce.plugins.module_utils.checks.base import Context, read_review
 from ansible_collections.lossless.roce.plugins.module_utils.findings import Finding
 from ansible_collections.lossless.roce.plugins.module_utils.policy import parse_policy
 from ansible_collections.lossless.roce.plugins.module_utils.ports import Port
@@ -26,7 +26,7 @@ def reviewed(*names: str, ports: t.Sequence[str] = (), **policy: t.Any) -> list[
     paths = [f"/root/{name}" for name in names]
     host = FakeHost({path: (CASES / name).read_text() for path, name in zip(paths, names, strict=True)})
     known = tuple(Port(f"mlx5_{number}", 1, name) for number, name in enumerate(ports))
-    context = Context(known, parse_policy({"link_gbps": 100, **policy}), {"ports": []}, {"review": paths})
+    context = Context(known, parse_policy({"link_gbps": 100, **policy}), {"ports": []}, {}, read_review(host, paths))  # type: ignore[arg-type]
     checks = (nccl_env, advice, review)
     return [f for check in checks for f in check.diagnose(host, context) if f.verdict != "skipped"]  # type: ignore[arg-type]
 
@@ -99,7 +99,7 @@ def test_g15_commands_that_do_not_do_what_they_say() -> None:
 
 def test_a_file_that_is_not_known_or_not_there_is_named() -> None:
     host = FakeHost({"/a": "some words\n"})
-    context = Context((), POLICY, {}, {"review": ["/a", "/b"]})
+    context = Context((), POLICY, {}, {}, read_review(host, ["/a", "/b"]))  # type: ignore[arg-type]
     found = review.diagnose(host, context)  # type: ignore[arg-type]
     assert [(finding.verdict, finding.evidence) for finding in found] == [("unknown", "/b"), ("unknown", "/a")]
     assert "No such file" in found[0].cause
@@ -321,11 +321,14 @@ def test_the_line_where_a_long_command_begins_is_named() -> None:
 
 
 def test_few_channels_are_found_wherever_nccl_reads_them() -> None:
-    host = FakeHost({"/etc/nccl.conf": "NCCL_MAX_NCHANNELS=2\n", "/j.sh": "mpirun -x NCCL_MAX_NCHANNELS=4 app\n"})
-    options = {"review": ["/j.sh"], "nccl_env": {"NCCL_MAX_NCHANNELS": 1}}
-    found = nccl_env.diagnose(host, Context((), None, {}, options))  # type: ignore[arg-type]
+    own = "NCCL_MAX_NCHANNELS=2\n"
+    host = FakeHost({"/etc/nccl.conf": own, "/root/.nccl.conf": own, "/j.sh": "mpirun -x NCCL_MAX_NCHANNELS=4 app\n"})
+    review_ = read_review(host, ["/j.sh"])  # type: ignore[arg-type]
+    context = Context((), None, {}, {"nccl_env": {"NCCL_MAX_NCHANNELS": 1}}, review_)
+    found = nccl_env.diagnose(host, context)  # type: ignore[arg-type]
     assert [(finding.evidence, finding.verdict) for finding in found] == [
         ("/etc/nccl.conf:1", "fail"),
+        ("/root/.nccl.conf:1", "fail"),
         ("nccl_env", "fail"),
         ("/j.sh:1", "fail"),
     ]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.lossless.roce.plugins.module_utils.errors import ParseError
 from ansible_collections.lossless.roce.plugins.module_utils.parsers import dmesg, ethtool, ib_tools, lspci, nvidia_topo
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 CASES = Path(__file__).parents[1] / "recorded" / "cases"
@@ -274,6 +274,7 @@ def test_garbled_text_is_a_parse_error_at_worst(
             assert str(exc)
 
 
+@example(cells=[["X", "PIX", "N/A", "PXB"], *[["N/A"] + 3 * ["PIX"]] * 2, ["PIX", "X", "PIX", "PIX"]], head="GPU0 GPU1")
 @given(
     cells=st.lists(
         st.lists(st.sampled_from([*nvidia_topo.LEVELS, "X", "NV18", "N/A", "?"]), min_size=4, max_size=5),
