@@ -61,15 +61,21 @@ def test_a_dscp_on_another_priority_is_named(ansible: Ansible, node1: Node, rest
 
 
 def test_a_running_lldpad_is_found_and_explained(ansible: Ansible, node1: Node, restored: None) -> None:
-    node1.check("apt-get install -y lldpad && systemctl start lldpad", timeout=300)
+    node1.check("apt-get install -y lldpad lldpd && systemctl start lldpad lldpd", timeout=300)
     try:
         ansible.playbook("drift")
         found = [f for f in ansible.findings("drift") if f["check"] == "lldpad"]
         assert [(f["host"], f["verdict"]) for f in found if f["verdict"] != "pass"] == [("node1", "fail")]
         text = found[0]["cause"] + found[0]["remedy"]
         assert "overwrite" in text and "lldpad.socket" in text
+        (beside,) = [f for f in ansible.findings("drift") if f["check"] == "lldpd" and f["verdict"] != "pass"]
+        assert (beside["host"], beside["verdict"]) == ("node1", "fail") and "two agents" in beside["cause"]
+        node1.check("systemctl stop lldpad.socket lldpad")
+        ansible.playbook("drift")
+        alone = [f for f in ansible.findings("drift") if f["check"] == "lldpd" and f["host"] == "node1"]
+        assert [f["verdict"] for f in alone] == ["pass"] and "changes no setting" in alone[0]["cause"]
     finally:
-        node1.ssh("systemctl stop lldpad.socket lldpad; apt-get purge -y lldpad", timeout=300)
+        node1.ssh("systemctl stop lldpad.socket lldpad; apt-get purge -y lldpad lldpd", timeout=300)
 
 
 def test_a_module_that_the_next_boot_would_not_load_is_named_and_kept_again(ansible: Ansible, node1: Node) -> None:

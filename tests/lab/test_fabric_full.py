@@ -9,6 +9,7 @@ import threading
 import time
 import typing as t
 
+import leaf
 import pytest
 from roce_lab import Lab
 from roce_lab.state import Shape
@@ -21,6 +22,8 @@ MBITS, SLOW_MBITS = 20, 4
 POLICY: dict[str, t.Any] = {"roce_policy": {"link_gbps": MBITS / 1000, "mtu": 9000}, "timeout": 1800}
 # Short tests and an early end for what hangs: 50 messages of 64 KiB take 1.3 s, and 6.6 s where the link is slow.
 QUICK: dict[str, t.Any] = {**POLICY, "fabric_test_iterations": 50, "fabric_test_time_limit": 15}
+
+SECOND_LEAF = [(node, rail) for node in (3, 4) for rail in (0, 1)]
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +86,27 @@ def test_all_links_of_one_node_are_slow(four: tuple[Lab, Ansible]) -> None:
     seen = finding["observed"]
     assert (seen["kind"], seen["hosts"], seen["rails"]) == ("node", ["node2"], [0, 1]), finding
     assert seen["confidence"] == "confirmed"
+
+
+def test_a_bad_leaf_is_told_from_bad_nodes_by_what_lldp_says(four: tuple[Lab, Ansible]) -> None:
+    lab, ansible = four
+    try:
+        for node in lab.nodes:
+            node.check("apt-get install -y lldpd", timeout=300)
+            leaf.announce(lab, node, "leaf1" if node.index < 3 else "leaf2")
+        for node, rail in SECOND_LEAF:
+            lab.node(node).shape(rail, SLOW_MBITS)
+        run = ansible.playbook("verify", **QUICK)
+    finally:
+        for node, rail in SECOND_LEAF:
+            lab.node(node).shape(rail, MBITS)
+        for node in lab.nodes:
+            node.check("apt-get purge -y lldpd", timeout=300)
+    assert run.rc != 0
+    (finding,) = named(ansible)
+    seen = finding["observed"]
+    assert (seen["kind"], seen["hosts"], seen["rails"]) == ("leaf", ["node3", "node4"], [0, 1]), finding
+    assert finding["cause"].startswith("leaf leaf2 (node3, node4;"), finding
 
 
 def test_one_pair_is_blocked(four: tuple[Lab, Ansible]) -> None:
