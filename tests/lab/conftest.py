@@ -18,7 +18,7 @@ def lab() -> t.Iterator[Lab]:
     """Two bare nodes with two rails, gone at the end, whatever happens."""
     try:
         name = os.environ.get("LAB_NAME", "test")  # a lab that is up already is used, and stays up
-        with Lab(name, Shape(nodes=2, rails=2), owner_pid=os.getpid()) as lab_:
+        with Lab(name, Shape(nodes=2, rails=2, memory=2048), owner_pid=os.getpid()) as lab_:
             lab_.up()
             yield lab_
     except LabError as exc:
