@@ -24,6 +24,7 @@ MARK = "@lossless-roce "
 ELEMENT = 4  # bytes of a float32
 # Values stay below 2^24, so that their sums are exact in float32.
 PATTERN = 1021
+NAME = 256  # bytes: a host's name has 255 at most
 
 
 def say(event: str, **values: object) -> None:
@@ -54,6 +55,11 @@ def loadable(library: str) -> bool:
     return True
 
 
+def host_name() -> str:
+    """What the inventory calls this host, or what it calls itself."""
+    return os.environ.get("LOSSLESS_ROCE_HOST") or socket.gethostname()
+
+
 def facts(torch, backend: str) -> None:
     """What this rank sees where it runs."""
     soft, _hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
@@ -62,7 +68,7 @@ def facts(torch, backend: str) -> None:
         "facts",
         rank=int(os.environ["RANK"]),
         local_rank=int(os.environ["LOCAL_RANK"]),
-        host=os.environ.get("LOSSLESS_ROCE_HOST") or socket.gethostname(),
+        host=host_name(),
         pid=os.getpid(),
         torch=torch.__version__,
         nccl=".".join(map(str, torch.cuda.nccl.version())) if cuda else "",
@@ -108,6 +114,14 @@ def connect(backend: str, limit: float):
     if dist.get_rank() == 0:
         say("start", import_s=round(imported - begin, 3), connect_s=round(connected - imported, 3))
     return torch, dist, device
+
+
+def gather_names(name: str, torch, dist, device) -> list[str]:
+    """The names of all ranks, in their order. As bytes: PyTorch gathers objects only where NumPy is installed."""
+    own = torch.tensor(list(name.encode()[:NAME].ljust(NAME, b"\0")), dtype=torch.uint8, device=device)
+    names = [torch.empty_like(own) for _rank in range(dist.get_world_size())]
+    dist.all_gather(names, own)
+    return [bytes(one.tolist()).rstrip(b"\0").decode(errors="replace") for one in names]
 
 
 class Operation:
@@ -239,8 +253,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=300.0, help="seconds that a collective may take")
     options = parser.parse_args()
     torch, dist, device = connect(options.backend, options.limit)
-    hosts: list[object] = [None] * dist.get_world_size()
-    dist.all_gather_object(hosts, os.environ.get("LOSSLESS_ROCE_HOST") or socket.gethostname())
+    hosts = gather_names(host_name(), torch, dist, device)
     first = dist.get_rank() == 0
     if first:
         say("ranks", hosts=hosts)
