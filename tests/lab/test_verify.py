@@ -166,6 +166,7 @@ def test_a_peer_that_is_not_there(ansible: Ansible, node1: Node) -> None:
     assert "does not answer" in result["findings"][0]["cause"]
 
 
+@pytest.mark.full
 def test_incast_is_collected_and_what_is_made_up_is_said_to_be(ansible: Ansible, node1: Node, node2: Node) -> None:
     """One sender is no incast, and proves nothing; launch, collection and differences are real."""
     incast = {"receiver": "node1", "rail": 1, "senders": ["node2"]}
