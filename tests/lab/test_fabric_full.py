@@ -23,7 +23,7 @@ POLICY: dict[str, t.Any] = {"roce_policy": {"link_gbps": MBITS / 1000, "mtu": 90
 # Short tests and an early end for what hangs: 50 messages of 64 KiB take 1.3 s, and 6.6 s where the link is slow.
 QUICK: dict[str, t.Any] = {**POLICY, "fabric_test_iterations": 50, "fabric_test_time_limit": 15}
 
-SECOND_LEAF = [(node, rail) for node in (3, 4) for rail in (0, 1)]
+SECOND_LEAF = [(number, rail) for number in (3, 4) for rail in (0, 1)]
 
 
 @pytest.fixture(scope="module")
@@ -94,12 +94,12 @@ def test_a_bad_leaf_is_told_from_bad_nodes_by_what_lldp_says(four: tuple[Lab, An
         for node in lab.nodes:
             node.check("apt-get install -y lldpd", timeout=300)
             leaf.announce(lab, node, "leaf1" if node.index < 3 else "leaf2")
-        for node, rail in SECOND_LEAF:
-            lab.node(node).shape(rail, SLOW_MBITS)
+        for number, rail in SECOND_LEAF:
+            lab.node(number).shape(rail, SLOW_MBITS)
         run = ansible.playbook("verify", **QUICK)
     finally:
-        for node, rail in SECOND_LEAF:
-            lab.node(node).shape(rail, MBITS)
+        for number, rail in SECOND_LEAF:
+            lab.node(number).shape(rail, MBITS)
         for node in lab.nodes:
             node.check("apt-get purge -y lldpd", timeout=300)
     assert run.rc != 0
