@@ -8,7 +8,7 @@ import re
 import typing as t
 
 from .errors import brief
-from .values import integer, switch
+from .values import integer, one_of, switch
 
 Check = t.Callable[[t.Any], t.Any]
 
@@ -35,10 +35,7 @@ def _moderation(value: t.Any) -> int:
 
 
 def _read_request(value: t.Any) -> int:
-    size = integer(value, READ_REQUESTS[0], READ_REQUESTS[-1])
-    if size not in READ_REQUESTS:
-        raise ValueError
-    return size
+    return one_of(value, READ_REQUESTS)
 
 
 _RING = (_ring, f"a power of two, {_SMALLEST_RING} to {_LARGEST_RING},")

@@ -21,7 +21,7 @@ from .settings.dcqcn import dcqcn_value
 from .settings.mqprio import ABSENT, mqprio_value
 from .settings.partial import Partial
 from .settings.registry import NAMES, SETTINGS
-from .values import integer, number, switch
+from .values import integer, number, one_of, switch
 
 PRIOS = 8
 RDMA_MTUS = (256, 512, 1024, 2048, 4096)
@@ -175,13 +175,6 @@ def _choice(*allowed: t.Any) -> t.Callable[[t.Any], t.Any]:
     return convert
 
 
-def _rdma_mtu(value: t.Any) -> int:
-    mtu = integer(value, RDMA_MTUS[0], RDMA_MTUS[-1])
-    if mtu not in RDMA_MTUS:
-        raise ValueError
-    return mtu
-
-
 def _list(value: t.Any) -> t.Sequence[t.Any]:
     """A list, and not text, whose letters would do as one."""
     if not isinstance(value, (list, tuple)):
@@ -190,13 +183,13 @@ def _list(value: t.Any) -> t.Sequence[t.Any]:
 
 
 def _prios(value: t.Any) -> tuple[int, ...]:
-    return tuple(sorted({_integer(0, PRIOS - 1)(item) for item in _list(value)}))
+    return tuple(sorted({integer(item, 0, PRIOS - 1) for item in _list(value)}))
 
 
 def _dscp_map(value: t.Any) -> dict[int, int]:
     if not isinstance(value, t.Mapping):
         raise ValueError
-    return {_integer(0, 63)(dscp): _integer(0, PRIOS - 1)(prio) for dscp, prio in value.items()}
+    return {integer(dscp, 0, 63): integer(prio, 0, PRIOS - 1) for dscp, prio in value.items()}
 
 
 def _names(value: t.Any) -> tuple[str, ...]:
@@ -213,21 +206,21 @@ def _ets_class(item: t.Any) -> EtsClass:
     if not isinstance(item, t.Mapping) or set(item) - {"tc", "prios", "tsa", "bw"}:
         raise ValueError
     return EtsClass(
-        tc=_integer(0, PRIOS - 1)(item.get("tc")),
+        tc=integer(item.get("tc"), 0, PRIOS - 1),
         prios=_prios(item.get("prios", [])),
         tsa=_choice("ets", "strict")(item.get("tsa", "ets")),
-        bw=_integer(0, 100)(item.get("bw", 0)),
+        bw=integer(item.get("bw", 0), 0, 100),
     )
 
 
 def queue_pair(value: t.Any) -> list[int]:
     """``"8@2"`` (tc's COUNT@OFFSET) or ``[8, 2]`` -> [8, 2]. Raises ValueError."""
     if isinstance(value, (list, tuple)) and len(value) == 2:
-        return [_integer(1, 65535)(value[0]), _integer(0, 65535)(value[1])]
+        return [integer(value[0], 1, 65535), integer(value[1], 0, 65535)]
     found = re.fullmatch(r"([0-9]{1,9})@([0-9]{1,9})", value) if isinstance(value, str) else None
     if found is None:
         raise ValueError
-    return [_integer(1, 65535)(found.group(1)), _integer(0, 65535)(found.group(2))]
+    return [integer(found.group(1), 1, 65535), integer(found.group(2), 0, 65535)]
 
 
 def _mqprio(value: t.Any) -> Value:
@@ -235,8 +228,8 @@ def _mqprio(value: t.Any) -> Value:
         return ABSENT
     if not isinstance(value, t.Mapping) or set(value) - {"num_tc", "map", "queues", "hw", "mode"}:
         raise ValueError
-    num_tc = _integer(1, 16)(value.get("num_tc"))
-    map_ = [_integer(0, 15)(item) for item in _list(value.get("map", []))]
+    num_tc = integer(value.get("num_tc"), 1, 16)
+    map_ = [integer(item, 0, 15) for item in _list(value.get("map", []))]
     queues = [queue_pair(item) for item in _list(value.get("queues", []))]
     offload = _choice("dcb", "channel")(value.get("mode", "dcb")) if switch(value.get("hw", False)) else "off"
     return mqprio_value(num_tc, map_, queues, offload)
@@ -244,7 +237,7 @@ def _mqprio(value: t.Any) -> Value:
 
 def _ecn(value: t.Any) -> dict[int, bool]:
     if isinstance(value, t.Mapping):
-        return {_integer(0, PRIOS - 1)(prio): switch(on) for prio, on in value.items()}
+        return {integer(prio, 0, PRIOS - 1): switch(on) for prio, on in value.items()}
     return dict.fromkeys(_prios(value), True)
 
 
@@ -254,8 +247,8 @@ def _buffers(value: t.Any) -> Value:
     if any(not isinstance(part, (list, tuple)) or len(part) != PRIOS for part in value.values()):
         raise ValueError
     return {
-        "prio_buffer": [_integer(0, PRIOS - 1)(buffer) for buffer in value["prio_buffer"]],
-        "buffer_size": [_integer(0, 2**31)(size) for size in value["buffer_size"]],
+        "prio_buffer": [integer(buffer, 0, PRIOS - 1) for buffer in value["prio_buffer"]],
+        "buffer_size": [integer(size, 0, 2**31) for size in value["buffer_size"]],
     }
 
 
@@ -371,7 +364,7 @@ def _read(reader: _Reader) -> Policy:
         link_gbps=reader.take("link_gbps", None, _number(0, 100000), "the link rate in Gb/s, above 0,"),
         efficiency=reader.take("efficiency", 0.9, _number(0, 1), "a share of the link rate, above 0 and at most 1,"),
         mtu=reader.take("mtu", 9000, _integer(68, 9978), "68 to 9978"),
-        rdma_mtu=reader.take("rdma_mtu", 4096, _rdma_mtu, "256, 512, 1024, 2048 or 4096"),
+        rdma_mtu=reader.take("rdma_mtu", 4096, partial(one_of, allowed=RDMA_MTUS), "256, 512, 1024, 2048 or 4096"),
         dcbx=reader.take("dcbx", "host", _choice("host"), "'host' (or dcbx listed under unmanaged)"),
         pause=reader.take("pause", False, switch, "true or false"),
         trust=reader.take("trust", "dscp", _choice("dscp", "pcp"), "'dscp' or 'pcp'"),

@@ -19,6 +19,14 @@ def integer(value: t.Any, low: int, high: int) -> int:
     return value
 
 
+def one_of(value: t.Any, allowed: t.Sequence[int]) -> int:
+    """A whole number that is allowed. Raises ValueError."""
+    found = integer(value, min(allowed), max(allowed))
+    if found not in allowed:
+        raise ValueError
+    return found
+
+
 def number(value: t.Any) -> float:
     """A number that is not negative. Raises ValueError, also for true, infinity, and what only float() reads (1e3)."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?|\.[0-9]{1,15}", value):

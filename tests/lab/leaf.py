@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 import base64
-import json
 import sys
 import time
 
-from roce_lab import Lab, Node
+from ansible_collections.lossless.roce.plugins.module_utils.parsers.lldp import parse_neighbours
+from roce_lab import Node
 from roce_lab.network import tap_name
 
 _NEAREST_BRIDGE = bytes.fromhex("0180c200000e")
@@ -38,16 +38,16 @@ def _tlv(kind: int, value: bytes) -> bytes:
     return (kind << 9 | len(value)).to_bytes(2, "big") + value
 
 
-def announce(lab: Lab, node: Node, chassis: str) -> None:
+def announce(node: Node, chassis: str) -> None:
     """Until lldpd has heard it on all of the node's ports."""
-    rails = range(lab.shape.rails)
+    taps = [tap_name(node.index, rail) for rail in range(node.lab.shape.rails)]
+    text = base64.b64encode(frame(chassis, f"swp{node.index}")).decode()
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        for rail in rails:
-            text = base64.b64encode(frame(chassis, f"swp{node.index}")).decode()
-            lab.fabric.run([sys.executable, "-c", _SEND, tap_name(node.index, rail), text])
-        heard = json.dumps(json.loads(node.check("lldpcli -f json0 show neighbors")))
-        if heard.count(f'"{chassis}"') >= len(rails):
+        for tap in taps:
+            node.lab.fabric.run([sys.executable, "-c", _SEND, tap, text])
+        heard = parse_neighbours(node.check("lldpcli -f json0 show neighbors"))
+        if [told["chassis"] for told in heard.values()].count(chassis) == len(taps):
             return
         time.sleep(2)
     raise AssertionError(f"lldpd of {node.name} did not hear {chassis}: {heard}")

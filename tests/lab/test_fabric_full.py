@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -23,8 +24,6 @@ POLICY: dict[str, t.Any] = {"roce_policy": {"link_gbps": MBITS / 1000, "mtu": 90
 # Short tests and an early end for what hangs: 50 messages of 64 KiB take 1.3 s, and 6.6 s where the link is slow.
 QUICK: dict[str, t.Any] = {**POLICY, "fabric_test_iterations": 50, "fabric_test_time_limit": 15}
 
-SECOND_LEAF = [(number, rail) for number in (3, 4) for rail in (0, 1)]
-
 
 @pytest.fixture(scope="module")
 def four(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[tuple[Lab, Ansible]]:
@@ -34,6 +33,18 @@ def four(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[tuple[Lab, Ansi
         run = ansible.playbook("bootstrap", **POLICY)
         assert run.rc == 0, run.output
         yield lab, ansible
+
+
+@contextlib.contextmanager
+def slow(lab: Lab, links: list[tuple[int, int]]) -> t.Iterator[None]:
+    """Links, as (node, rail), that are slow towards the node for a while."""
+    try:
+        for number, rail in links:
+            lab.node(number).shape(rail, SLOW_MBITS)
+        yield
+    finally:
+        for number, rail in links:
+            lab.node(number).shape(rail, MBITS)
 
 
 def named(ansible: Ansible) -> list[dict[str, t.Any]]:
@@ -59,11 +70,8 @@ def test_four_nodes_every_pair_and_a_limited_run(four: tuple[Lab, Ansible]) -> N
 
 def test_one_rail_of_one_node_is_slow(four: tuple[Lab, Ansible]) -> None:
     lab, ansible = four
-    lab.node(3).shape(1, SLOW_MBITS)
-    try:
+    with slow(lab, [(3, 1)]):
         run = ansible.playbook("verify", **QUICK)
-    finally:
-        lab.node(3).shape(1, MBITS)
     assert run.rc != 0
     (finding,) = named(ansible)
     seen = finding["observed"]
@@ -74,13 +82,8 @@ def test_one_rail_of_one_node_is_slow(four: tuple[Lab, Ansible]) -> None:
 
 def test_all_links_of_one_node_are_slow(four: tuple[Lab, Ansible]) -> None:
     lab, ansible = four
-    for rail in (0, 1):
-        lab.node(2).shape(rail, SLOW_MBITS)
-    try:
+    with slow(lab, [(2, 0), (2, 1)]):
         run = ansible.playbook("verify", **QUICK)
-    finally:
-        for rail in (0, 1):
-            lab.node(2).shape(rail, MBITS)
     assert run.rc != 0
     (finding,) = named(ansible)
     seen = finding["observed"]
@@ -93,13 +96,10 @@ def test_a_bad_leaf_is_told_from_bad_nodes_by_what_lldp_says(four: tuple[Lab, An
     try:
         for node in lab.nodes:
             node.check("apt-get install -y lldpd", timeout=300)
-            leaf.announce(lab, node, "leaf1" if node.index < 3 else "leaf2")
-        for number, rail in SECOND_LEAF:
-            lab.node(number).shape(rail, SLOW_MBITS)
-        run = ansible.playbook("verify", **QUICK)
+            leaf.announce(node, "leaf1" if node.index < 3 else "leaf2")
+        with slow(lab, [(number, rail) for number in (3, 4) for rail in (0, 1)]):
+            run = ansible.playbook("verify", **QUICK)
     finally:
-        for number, rail in SECOND_LEAF:
-            lab.node(number).shape(rail, MBITS)
         for node in lab.nodes:
             node.check("apt-get purge -y lldpd", timeout=300)
     assert run.rc != 0

@@ -4,13 +4,7 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 from hypothesis import HealthCheck, settings
-
-# fake_host.py stands beside the tests and is no part of the collection.
-sys.path.insert(0, str(Path(__file__).parent))
 
 # No timing in tests: a busy machine must not turn a property test red.
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])

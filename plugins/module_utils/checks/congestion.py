@@ -12,14 +12,13 @@ from ..findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from ..parsers.mstconfig import parse_query
 from ..settings.cc_files import ofed_path
 from ..settings.traffic_class import TrafficClass
-from .nccl_env import parse_conf
+from .nccl_env import CONF, parse_conf
 
 if t.TYPE_CHECKING:
     from ..host import Host
     from ..ports import Port
     from .base import Context
 
-_NCCL_CONF = "/etc/nccl.conf"
 _MASK, _LEGACY = "ROCE_CC_PRIO_MASK_P1", "ROCE_CC_LEGACY_DCQCN"
 _GPU_MADE = ("NCCL_GIN_IB_TC", "NCCL_IB_TC")
 
@@ -44,7 +43,7 @@ def _port_findings(host: Host, context: Context, port: Port) -> t.Iterator[Findi
         return
     yield from judge_forced_class(port.netdev, tclass, *_map_and_pfc(context, port))
     if tclass is not None:
-        yield judge_gpu_made(port.netdev, tclass, nccl_conf(host.read_optional(_NCCL_CONF) or ""), whole=False)
+        yield judge_gpu_made(port.netdev, tclass, nccl_conf(host.read_optional(CONF) or ""), whole=False)
 
 
 def firmware_values(host: Host, pci: str) -> tuple[dict[str, str], str]:
@@ -181,7 +180,7 @@ def judge_gpu_made(netdev: str, tclass: int, variables: t.Mapping[str, str], who
         verdict=PASS if right else FAIL if name or whole else UNKNOWN,
         observed={name: variables.get(name) for name in _GPU_MADE},
         expected=str(tclass),
-        evidence="the job's environment" if whole else _NCCL_CONF,
+        evidence="the job's environment" if whole else CONF,
         cause=""
         if right
         else f"queue pairs that a GPU makes (GIN, GDAKI) do not get the forced class {tclass}:"
@@ -193,4 +192,4 @@ def judge_gpu_made(netdev: str, tclass: int, variables: t.Mapping[str, str], who
 
 def nccl_conf(text: str) -> dict[str, str]:
     """Variables of NCCL's file of settings, as NCCL reads it."""
-    return {setting.name: setting.value for setting in parse_conf(text, _NCCL_CONF)[0]}
+    return {setting.name: setting.value for setting in parse_conf(text, CONF)[0]}
