@@ -48,7 +48,7 @@ def announce(node: Node, chassis: str) -> None:
             node.lab.fabric.run([sys.executable, "-c", _SEND, tap_name(node.index, rail), text])
         heard = parse_neighbours(node.check("lldpcli -f json0 show neighbors"))
         # The devices that carry the simulated cards hear it as well.
-        if all(heard.get(f"ens{rail + 1}np0", {}).get("chassis") == chassis for rail in rails):
+        if all(heard.get(node.netdev(rail), {}).get("chassis") == chassis for rail in rails):
             return
         time.sleep(2)
     raise AssertionError(f"lldpd of {node.name} did not hear {chassis}: {heard}")
