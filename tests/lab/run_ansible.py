@@ -13,7 +13,9 @@ import typing as t
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from roce_lab import Lab
+from roce_lab.process import call
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -37,21 +39,38 @@ class Ansible:
     """Runs modules and playbooks on the lab as a user would."""
 
     def __init__(self, lab: Lab, folder: Path) -> None:
+        self._lab = lab
         self._inventory = str(lab.inventory.parent)
         self._folder = folder
 
     def _run(self, argv: list[str], timeout: float, **env: str) -> PlaybookRun:
-        done = subprocess.run(
+        with subprocess.Popen(
             argv,
             cwd=ROOT,
             env={**os.environ, "ANSIBLE_NOCOLOR": "1", **env},
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=timeout,
-            check=False,
             stdin=subprocess.DEVNULL,
-        )
-        return PlaybookRun(done.returncode, done.stdout + done.stderr, done.stdout)
+        ) as process:
+            try:
+                out, err = process.communicate(timeout=timeout)
+            except subprocess.TimeoutExpired:
+                waits = self._what_runs()
+                process.kill()
+                out, err = process.communicate()
+                pytest.fail(f"{argv}: still running after {timeout:g} s\n{waits}\n{out[-6000:]}{err[-2000:]}")
+            except BaseException:
+                process.kill()
+                raise
+        return PlaybookRun(process.returncode, out + err, out)
+
+    def _what_runs(self) -> str:
+        """Processes of the control node and of the lab's, and what each waits in."""
+        command = "uptime; ps -e -o pid,ppid,stat,etimes,wchan:24,args --forest | grep -v ' \\['"
+        here = call(["sh", "-c", f"{command} | cut -c -250"])
+        nodes = (node.ssh(f"{command}; dmesg | tail -n 15") for node in self._lab.nodes)
+        return "\n\n".join(done.out + done.err for done in (here, *nodes))
 
     def module(
         self, node: str, name: str, arguments: dict[str, t.Any], *, check: bool = False, timeout: float = 180
