@@ -9,7 +9,6 @@ node. Unit tests replace ``Host`` by a fake with the same methods.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import fcntl
 import os
@@ -38,6 +37,7 @@ PACKAGES = {
     "lspci": "pciutils",
     "setpci": "pciutils",
     "dmesg": "util-linux",
+    "setpriv": "util-linux",
     "mstconfig": "mstflint",
     "mstfwreset": "mstflint",
     "modprobe": "kmod",
@@ -56,9 +56,9 @@ _COMMAND_LIMIT_S = 60.0
 _END_LIMIT_S = 5.0
 # A file that somebody names is held in memory as a whole, beside a running job.
 _LARGEST_NAMED_MIB = 16
-_PR_SET_PDEATHSIG = 1
-# Looked up once: between fork and exec a child should do as little as possible.
-_PRCTL = ctypes.CDLL(None).prctl
+# A module may be ended at any time: the kernel then ends what it started. Set by a program and not between fork and
+# exec, since a Python that runs there in a process of several threads may wait for a lock for ever, and we for it.
+_DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL")
 
 
 @dataclass(frozen=True)
@@ -107,11 +107,6 @@ class Process:
         return Done(self.argv, self._popen.returncode, out or "", err or "")
 
 
-def _die_with_parent() -> None:
-    """Ask the kernel to kill this child when the module dies, so that no process is left behind."""
-    _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 class Host:
     """The node on which this program runs."""
 
@@ -124,21 +119,20 @@ class Host:
 
     def start(self, *argv: str) -> Process:
         """Start a command in the background. Raises ToolMissing."""
+        for tool in (argv[0], _DIES_WITH_US[0]):
+            if self.which(tool) is None:
+                raise ToolMissing(tool, PACKAGES.get(tool, tool))
         try:
-            # A module may be ended at any time: each child is its own group and dies with it.
-            popen = subprocess.Popen(  # pylint: disable=consider-using-with,subprocess-popen-preexec-fn
-                list(argv),
+            popen = subprocess.Popen(  # pylint: disable=consider-using-with
+                [*_DIES_WITH_US, *argv],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=self._env,
                 encoding="utf-8",
                 errors="replace",
-                start_new_session=True,
-                preexec_fn=_die_with_parent,
+                start_new_session=True,  # a group of its own: ended with all that it started
             )
-        except FileNotFoundError as exc:
-            raise ToolMissing(argv[0], PACKAGES.get(argv[0], argv[0])) from exc
         except OSError as exc:
             raise HostError(f"{argv[0]}: cannot be started: {exc.strerror}") from exc
         return Process(argv, popen)

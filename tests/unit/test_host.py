@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -51,6 +54,32 @@ def test_a_command_whose_end_never_comes_is_left_behind_with_an_error(monkeypatc
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             if path.exists() and path.read_bytes().split(b"\0")[:2] == [b"sleep", b"98761"]:
                 os.kill(int(path.parent.name), signal.SIGKILL)
+
+
+def python(script: str) -> subprocess.CompletedProcess[str]:
+    """A Python of its own that knows the collection."""
+    head = f"import sys; sys.path[:0] = {sys.path}\nfrom {Host.__module__} import Host\n"
+    return subprocess.run(
+        [sys.executable, "-c", head + script], capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+def test_a_command_dies_with_the_program_that_started_it() -> None:
+    done = python("import os, signal\nHost().start('sleep', '98762'); os.kill(os.getpid(), signal.SIGKILL)")
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    deadline = time.monotonic() + 10
+    while alive("98762") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert alive("98762") == []
+
+
+def test_no_python_runs_between_fork_and_exec() -> None:
+    """Beside other threads it could wait for ever for a lock that one of them held, and the module with it."""
+    done = python(
+        "import os, time\nos.register_at_fork(after_in_child=lambda: time.sleep(1000))\n"
+        "print(Host().run('echo', 'on').out)"
+    )
+    assert done.stdout.strip() == "on", done.stderr
 
 
 def test_a_file_is_replaced_as_a_whole_and_keeps_its_mode(tmp_path: Path) -> None:
