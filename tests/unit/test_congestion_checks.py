@@ -17,9 +17,9 @@ from ansible_collections.lossless.roce.plugins.module_utils.checks.congestion im
     judge_gpu_made,
     judge_mask,
     judge_virtual_function,
-    nccl_conf,
 )
 from ansible_collections.lossless.roce.plugins.module_utils.checks.copied_commands import check_commands
+from ansible_collections.lossless.roce.plugins.module_utils.checks.nccl_env import parse_conf
 from ansible_collections.lossless.roce.plugins.module_utils.parsers.mlnx_qos import parse_mlnx_qos
 from ansible_collections.lossless.roce.plugins.module_utils.policy import parse_policy
 from ansible_collections.lossless.roce.plugins.module_utils.ports import Port
@@ -44,7 +44,7 @@ def test_g01_a_class_that_only_some_queue_pairs_get() -> None:
     lines = (CASES / "g01-tclass-only-for-some-qps.txt").read_text().splitlines()
     tclass = parse_traffic_class(lines[1])
     qos = parse_mlnx_qos("\n".join(lines[3:6]))
-    env = nccl_conf("\n".join(lines[7:]))
+    env = {setting.name: setting.value for setting in parse_conf("\n".join(lines[7:]), "env")[0]}
     assert tclass == 236 and qos.dscp_prio[59] == 5 and qos.enabled_prios == [5]
     found = {f.check: f for f in judge_forced_class("eth1", tclass, qos.dscp_prio, qos.enabled_prios)}
     assert found["forced_class"].verdict == "pass", "queue pairs that the kernel makes are lossless"
@@ -136,6 +136,8 @@ def test_a_node_with_the_driver_of_ofed() -> None:
     )
     host.missing_tools = {"mstconfig"}
     assert findings(host) == {"forced_class": "pass", "nccl_traffic_class": "pass"}
+    host.files["/root/.nccl.conf"] = "NCCL_IB_TC=0\n"
+    assert findings(host) == {"forced_class": "pass", "nccl_traffic_class": "fail"}, "root's own file goes first"
 
 
 def test_a_virtual_function_is_skipped() -> None:

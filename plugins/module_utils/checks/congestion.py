@@ -12,7 +12,7 @@ from ..findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from ..parsers.mstconfig import parse_query
 from ..settings.cc_files import ofed_path
 from ..settings.traffic_class import TrafficClass
-from .nccl_env import CONF, parse_conf
+from .nccl_env import FILES, on_disk, that_count
 
 if t.TYPE_CHECKING:
     from ..host import Host
@@ -43,7 +43,8 @@ def _port_findings(host: Host, context: Context, port: Port) -> t.Iterator[Findi
         return
     yield from judge_forced_class(port.netdev, tclass, *_map_and_pfc(context, port))
     if tclass is not None:
-        yield judge_gpu_made(port.netdev, tclass, nccl_conf(host.read_optional(CONF) or ""), whole=False)
+        variables = {name: setting.value for name, setting in that_count(on_disk(host)[0]).items()}
+        yield judge_gpu_made(port.netdev, tclass, variables, whole=False)
 
 
 def firmware_values(host: Host, pci: str) -> tuple[dict[str, str], str]:
@@ -180,7 +181,7 @@ def judge_gpu_made(netdev: str, tclass: int, variables: t.Mapping[str, str], who
         verdict=PASS if right else FAIL if name or whole else UNKNOWN,
         observed={name: variables.get(name) for name in _GPU_MADE},
         expected=str(tclass),
-        evidence="the job's environment" if whole else CONF,
+        evidence="the job's environment" if whole else " and ".join(FILES),
         cause=""
         if right
         else f"queue pairs that a GPU makes (GIN, GDAKI) do not get the forced class {tclass}:"
@@ -188,8 +189,3 @@ def judge_gpu_made(netdev: str, tclass: int, variables: t.Mapping[str, str], who
         remedy="" if right else f"set NCCL_IB_TC={tclass} (and NCCL_GIN_IB_TC, where it is used) for the job",
         port=netdev,
     )
-
-
-def nccl_conf(text: str) -> dict[str, str]:
-    """Variables of NCCL's file of settings, as NCCL reads it."""
-    return {setting.name: setting.value for setting in parse_conf(text, CONF)[0]}

@@ -19,7 +19,7 @@ if t.TYPE_CHECKING:
     from .base import Context
 
 CONF = "/etc/nccl.conf"
-_OF_ROOT = "/root/.nccl.conf"  # goes before CONF in jobs of root
+FILES = ("/root/.nccl.conf", CONF)  # in the order in which NCCL reads them in jobs of root
 _NAME, _QUOTED = r"(NCCL_[A-Z0-9_]+)", r"\"[^\"\n]*\"|'[^'\n]*'"
 _ASSIGNMENTS = (
     # NAME=value at the start of a line, after export, behind -x, -e, --env of mpirun and docker, in units of systemd.
@@ -110,14 +110,31 @@ def parse_conf(text: str, source: str) -> tuple[list[Setting], list[Finding]]:
     return settings, findings
 
 
+def on_disk(host: Host) -> tuple[list[Setting], list[Finding]]:
+    """Variables of FILES in order, and findings on lines that do not do what they look like."""
+    parsed = [parse_conf(host.read_optional(path) or "", path) for path in FILES]
+    settings = [setting for here, _odd in parsed for setting in here]
+    first = that_count(settings)
+    late = [_too_late(one, first[one.name]) for one in settings if one.value != first[one.name].value]
+    return settings, [finding for _here, odd in parsed for finding in odd] + late
+
+
+def that_count(settings: t.Iterable[Setting]) -> dict[str, Setting]:
+    """By name: NCCL sets what is not set already (param.cc), so the first line counts, in one file as in both."""
+    found: dict[str, Setting] = {}
+    for setting in settings:
+        found.setdefault(setting.name, setting)
+    return found
+
+
+def _too_late(setting: Setting, first: Setting) -> Finding:
+    cause = f"NCCL takes the first line of a name, {first.where} {first.name}={first.value}; this one has no effect"
+    return _of(setting, first.value, cause, "keep the line that is meant, and remove the other")
+
+
 def diagnose(host: Host, context: Context) -> list[Finding]:
     """Findings on nccl.conf, on the option nccl_env, and on assignments in the files of the option review."""
-    settings: list[Setting] = []
-    findings: list[Finding] = []
-    for path in (CONF, _OF_ROOT):
-        set_here, odd_lines = parse_conf(host.read_optional(path) or "", path)
-        settings += set_here
-        findings += odd_lines
+    settings, findings = on_disk(host)
     given = context.options.get("nccl_env") or {}
     settings += [Setting(str(name), str(value), "nccl_env") for name, value in given.items()]
     for path, text in context.review.texts.items():

@@ -327,11 +327,25 @@ def test_few_channels_are_found_wherever_nccl_reads_them() -> None:
     context = Context((), None, {}, {"nccl_env": {"NCCL_MAX_NCHANNELS": 1}}, review_)
     found = nccl_env.diagnose(host, context)  # type: ignore[arg-type]
     assert [(finding.evidence, finding.verdict) for finding in found] == [
-        ("/etc/nccl.conf:1", "fail"),
         ("/root/.nccl.conf:1", "fail"),
+        ("/etc/nccl.conf:1", "fail"),
         ("nccl_env", "fail"),
         ("/j.sh:1", "fail"),
     ]
+
+
+def test_of_two_lines_nccl_takes_the_first() -> None:
+    host = FakeHost({"/etc/nccl.conf": "NCCL_IB_TC=106\nNCCL_IB_SL=3\nNCCL_IB_SL=3\nNCCL_IB_TC=0\n"})
+    settings, (late,) = nccl_env.on_disk(host)  # type: ignore[arg-type]
+    assert {name: one.where for name, one in nccl_env.that_count(settings).items()} == {
+        "NCCL_IB_TC": "/etc/nccl.conf:1",
+        "NCCL_IB_SL": "/etc/nccl.conf:2",
+    }
+    assert (late.verdict, late.evidence, late.expected) == ("fail", "/etc/nccl.conf:4", "106")
+    host.files = {"/root/.nccl.conf": "NCCL_IB_TC=0\n", "/etc/nccl.conf": "NCCL_IB_TC=106\n"}
+    settings, (late,) = nccl_env.on_disk(host)  # type: ignore[arg-type]
+    assert nccl_env.that_count(settings)["NCCL_IB_TC"].value == "0"
+    assert late.evidence == "/etc/nccl.conf:1" and "first line of a name, /root/.nccl.conf:1 NCCL_IB_TC=0" in late.cause
 
 
 @pytest.mark.parametrize(
