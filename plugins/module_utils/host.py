@@ -56,8 +56,9 @@ _COMMAND_LIMIT_S = 60.0
 _END_LIMIT_S = 5.0
 # A file that somebody names is held in memory as a whole, beside a running job.
 _LARGEST_NAMED_MIB = 16
-# A module may be ended at any time: the kernel then ends what it started. Set by a program and not between fork and
-# exec, since a Python that runs there in a process of several threads may wait for a lock for ever, and we for it.
+# A module may be ended at any time: the kernel then ends what it started, from about a millisecond after the start on.
+# Set by a program and not between fork and exec, where nothing could come before it: a Python that runs there in a
+# process of several threads may wait for a lock for ever, and we for it.
 _DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL")
 
 

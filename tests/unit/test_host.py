@@ -65,7 +65,10 @@ def python(script: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_command_dies_with_the_program_that_started_it() -> None:
-    done = python("import os, signal\nHost().start('sleep', '98762'); os.kill(os.getpid(), signal.SIGKILL)")
+    done = python(
+        "import os, signal\nprocess = Host().start('sh', '-c', 'echo up; exec sleep 98762')\n"
+        "process._popen.stdout.readline()\nos.kill(os.getpid(), signal.SIGKILL)"
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr
     deadline = time.monotonic() + 10
     while alive("98762") and time.monotonic() < deadline:
