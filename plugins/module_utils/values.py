@@ -7,6 +7,8 @@ from __future__ import annotations
 import re
 import typing as t
 
+from .errors import PolicyError
+
 _SWITCHES = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
 
 
@@ -34,6 +36,12 @@ def number(value: t.Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e15:
         raise ValueError
     return float(value)
+
+
+def require(name: str, value: float | None, low: float, high: float) -> None:
+    """Raise PolicyError unless the value is from low to high, which NaN is not. None was not given, and is right."""
+    if value is not None and not low <= value <= high:
+        raise PolicyError(f"{name}: {str(value)[:40]} … {low:.15g} to {high:.15g} was expected")
 
 
 def switch(value: t.Any) -> bool:

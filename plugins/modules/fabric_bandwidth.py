@@ -98,7 +98,7 @@ options:
     description: Link rate in Gb/s. Without it bandwidth is measured and not judged.
     type: float
   efficiency:
-    description: Share of the link rate that must be reached.
+    description: Share of the link rate that must be reached, 0.01 to 1.
     type: float
     default: 0.9
   tool:

@@ -19,6 +19,7 @@ from ..host import PACKAGES
 from ..parsers.gids import choose
 from ..parsers.perftest import Failure, Measurement, addresses_exchanged, classify, parse_json, parse_text
 from ..ports import Port, find_ports
+from ..values import require
 from .meeting import Meeting, Status, tell
 from .schedule import PairTest
 from .verdict import JUDGED_SIZE, failed, failed_latency, judge, judge_cm, judge_latency
@@ -42,6 +43,16 @@ LATENCY_SIZE = 2
 # more than a minute.
 _CM_LIMIT_S = 10.0
 _CM_SIZE, _CM_ITERATIONS = 4096, 5
+_MOST, _A_WEEK_S = 2**31 - 1, 7 * 86400
+_RANGES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("size", "qps", "iterations", "tx_depth"), (1, _MOST)),
+    "duration": (0, _A_WEEK_S),
+    **dict.fromkeys(("time_limit", "barrier_limit"), (0.1, _A_WEEK_S)),
+    "tclass": (0, 255),
+    "qp_timeout": (0, 31),
+    "rdma_mtu": (256, 4096),
+    "cuda": (0, 1023),
+}
 
 
 @dataclass(frozen=True)
@@ -72,11 +83,10 @@ class Options:
 
     def check(self) -> None:
         """Raise PolicyError for what perftest refuses or what would not end."""
+        for name, (low, high) in _RANGES.items():
+            require(name, getattr(self, name), low, high)
         if self.duration and self.all_sizes:
             raise PolicyError("duration and all_sizes: perftest measures all sizes by iterations only; leave one out")
-        for name in ("size", "qps", "iterations", "time_limit", "barrier_limit"):
-            if getattr(self, name) <= 0:
-                raise PolicyError(f"{name}: {getattr(self, name)} … a number above 0 was expected")
         if self.duration and self.duration >= self.time_limit:
             raise PolicyError(f"duration {self.duration} s is not below time_limit {self.time_limit:g} s")
         if self.dmabuf and self.cuda is None:

@@ -9,6 +9,7 @@ hosts and options that it reads. ``run`` is one host's part; ``report`` joins th
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import json
 import re
 import sys
@@ -23,7 +24,8 @@ from ..parsers.addresses import parse_addresses
 from . import analysis, blame
 from .bandwidth import TOOLS
 from .coverage import absent_host, lonely_rails
-from .part import run_from
+from .part import parse, run_from
+from .schedule import PairTest
 from .spec import JUDGE_SPEC, MATRIX_SPEC, RUN_SPEC, checked
 
 PASSED, FAILED = 0, 1
@@ -81,7 +83,28 @@ def read_matrix(host: Host, path: str) -> dict[str, t.Any]:
     for item in matrix["hosts"]:
         if "/" in item["name"] or item["name"] in ("", ".", ".."):
             raise PolicyError(f"{path}: hosts: name {item['name']!r} … the name of a host was expected")
+    try:
+        _check_addresses(matrix["hosts"])
+        parse(matrix)
+    except PolicyError as exc:
+        raise PolicyError(f"{path}: {exc}") from exc
     return matrix
+
+
+def _check_addresses(hosts: list[dict[str, t.Any]]) -> None:
+    """Raise PolicyError for an address that is none, or that two ports have: one of them would answer for both."""
+    whose: dict[str, str] = {}
+    for label, address in (
+        (f"{host['name']} {port['name']}", port["address"]) for host in hosts for port in host["ports"]
+    ):
+        try:
+            ipaddress.IPv4Address(address)
+        except ValueError as exc:
+            raise PolicyError(f"hosts: {label}: address {address!r} … an IPv4 address was expected") from exc
+        if whose.setdefault(address, label) != label:
+            raise PolicyError(
+                f"hosts: address {address} is on {whose[address]} and on {label} … one of its own for each was expected"
+            )
 
 
 # -- who and where this process is -----------------------------------------------------------------
@@ -276,6 +299,7 @@ def joined(matrix: t.Mapping[str, t.Any], results: t.Mapping[str, dict[str, t.An
         where = results[strangers[0]]["where"]
         raise PolicyError(f"{where}: host {strangers[0]} … one of {', '.join(ports)} was expected")
     found: list[Finding] = []
+    tests = parse(matrix)[0]
     here = {name: own for name, own in ports.items() if name in results and "error" not in results[name]}
     for name in ports:
         if name not in results:
@@ -284,10 +308,36 @@ def joined(matrix: t.Mapping[str, t.Any], results: t.Mapping[str, dict[str, t.An
             found.append(_could_not_run(name, str(results[name]["error"])))
         else:
             found += _findings(results[name], results[name]["where"])
+            found += _unmeasured(tests.tests_of(name), found, name)
             found += _of_host(lonely_rails(name, here), name, "")
     seen = [finding.as_dict() for finding in found]
     measured, absences = analysis.measured_from(seen, TOOLS), analysis.absences_from(seen, TOOLS)
     return found + blame.findings(measured, matrix["leaves"], absences)
+
+
+def _unmeasured(tests: t.Iterable[PairTest], findings: t.Iterable[Finding], name: str) -> list[Finding]:
+    """A finding where a host's result has no word on tests of which it is the client: they are not passed."""
+    seen = {
+        (finding.observed["server"], finding.observed["rail"])
+        for finding in findings
+        if finding.check in TOOLS and _has_ends(finding) and finding.observed["client"] == name
+    }
+    lacking = [test for test in tests if test.role == "client" and (test.peer, test.rail) not in seen]
+    if not lacking:
+        return []
+    return [
+        Finding(
+            check="fabric",
+            verdict=UNKNOWN,
+            observed={"missing": [{"client": name, "server": test.peer, "rail": test.rail} for test in lacking]},
+            expected="a measurement of each",
+            evidence=f"the result of {name}",
+            cause=f"there is no measurement of {len(lacking)} of {name}'s tests, such as that to {lacking[0].peer} on"
+            f" rail {lacking[0].rail}: nothing is known of these pairs",
+            remedy="take MATRIX and results of the same run, and run the tests again where a result is cut",
+            host=name,
+        )
+    ]
 
 
 def _could_not_run(name: str, error: str) -> Finding:

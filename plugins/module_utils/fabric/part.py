@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ..errors import PolicyError
+from ..values import require
 from .bandwidth import LATENCY_SIZE, LATENCY_TOOLS, Options, Outcome, plan_tests, run_matrix
 from .meeting import Status
 from .schedule import Matrix, fit_budget, parse_hosts
@@ -29,10 +31,10 @@ def parse_options(raw: t.Mapping[str, t.Any]) -> Options:
 
 def run_from(host: Host, raw: t.Mapping[str, t.Any], *, name: str, run: str, dry_run: bool = False) -> dict[str, t.Any]:
     """Host ``name``'s part of what the options of fabric_bandwidth ask for; see run_part."""
-    options = parse_options(raw)
+    matrix, options = parse(raw)
     return run_part(
         host,
-        parse_matrix({key: raw[key] for key in MATRIX_SPEC}, options),
+        matrix,
         options,
         name=name,
         run=run,
@@ -44,9 +46,25 @@ def run_from(host: Host, raw: t.Mapping[str, t.Any], *, name: str, run: str, dry
     )
 
 
+def parse(raw: t.Mapping[str, t.Any]) -> tuple[Matrix, Options]:
+    """Matrix and options from the options of fabric_bandwidth. Raises PolicyError for what can prove nothing."""
+    # A threshold that everything meets would be a pass without a proof.
+    require("efficiency", raw["efficiency"], 0.01, 1)
+    require("link_gbps", raw["link_gbps"], 0.001, 100_000)
+    require("max_latency_usec", raw["max_latency_usec"], 0.001, 60e6)
+    options = parse_options(raw)
+    matrix = parse_matrix({key: raw[key] for key in MATRIX_SPEC}, options)
+    if matrix.scope == "pairs" and not matrix.pairs:
+        raise PolicyError("pairs: none, with scope pairs … at least one pair was expected")
+    matrix.rounds()  # raises for a scope that does not fit the hosts
+    return matrix, options
+
+
 def parse_matrix(raw: t.Mapping[str, t.Any], options: Options) -> Matrix:
     """A matrix from the options of fabric_bandwidth. Raises PolicyError for what does not fit together."""
     options.check()
+    require("samples", raw["samples"], 1, 1_000_000)
+    require("budget", raw["budget"], 0, 1e9)
     matrix = Matrix(
         hosts=parse_hosts(raw["hosts"]),
         scope=raw["scope"],

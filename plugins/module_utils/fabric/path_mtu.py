@@ -8,8 +8,9 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-from ..errors import CommandTimeout
+from ..errors import CommandTimeout, HostError, ParseError
 from ..findings import FAIL, PASS, UNKNOWN, Finding
+from ..parsers.addresses import parse_addresses
 from .ends import active_mtus
 
 if t.TYPE_CHECKING:
@@ -41,9 +42,41 @@ def check_peers(
     host: Host, host_name: str, peers: t.Sequence[Peer], declared_mtu: int, declared_rdma_mtu: int | None = None
 ) -> list[Finding]:
     """Two findings on each peer: ``path_mtu`` by packets, and ``rdma_mtu`` on what both ends run."""
-    own = active_mtus(host)
-    found = [check_peer(host, host_name, peer, declared_mtu) for peer in peers]
+    own, taken = active_mtus(host), _taken(host, host_name, peers)
+    found = [
+        _duplicate(host_name, peer, declared_mtu, taken[peer.address])
+        if peer.address in taken
+        else check_peer(host, host_name, peer, declared_mtu)
+        for peer in peers
+    ]
     return found + [check_rdma_mtu(host_name, peer, own.get(peer.netdev), declared_rdma_mtu) for peer in peers]
+
+
+def _taken(host: Host, host_name: str, peers: t.Sequence[Peer]) -> dict[str, str]:
+    """Address of a peer -> on what else it is: packets to it would be answered by another one, or by our own kernel."""
+    try:
+        here = parse_addresses(host.run("ip", "-j", "address", "show").out)
+    except (HostError, ParseError):
+        here = {}
+    taken = {address: f"{netdev} of {host_name}" for netdev, own in here.items() for address in own}
+    for address in {peer.address for peer in peers}:
+        names = sorted(f"rail {peer.rail} of {peer.name}" for peer in peers if peer.address == address)
+        if len(names) > 1:
+            taken.setdefault(address, " and ".join(names))
+    return {peer.address: taken[peer.address] for peer in peers if peer.address in taken}
+
+
+def _duplicate(host_name: str, peer: Peer, declared_mtu: int, where: str) -> Finding:
+    return _finding(
+        host_name,
+        peer,
+        declared_mtu,
+        observed={"mtu": None},
+        evidence="ip -j address show, and the addresses that the other hosts told",
+        cause=f"{peer.address} is the address of {peer.name} on rail {peer.rail}, and also on {where}: who answers"
+        " would not be known",
+        remedy="give each port an address of its own (ip address; address in roce_ports)",
+    )
 
 
 def check_rdma_mtu(host_name: str, peer: Peer, own: int | None, declared: int | None) -> Finding:

@@ -338,11 +338,19 @@ def test_all_the_flags() -> None:
         {"iterations": 0},
         {"time_limit": 0},
         {"dmabuf": True},
+        {"time_limit": float("nan")},
+        {"barrier_limit": float("inf")},
+        {"tclass": 999},
+        {"rdma_mtu": 5},
+        {"tx_depth": -3},
+        {"duration": -1},
+        {"size": 10**400},
+        {"qp_timeout": 32},
     ],
-    ids=str,
+    ids=lambda options: str(options)[:40],
 )
 def test_options_that_cannot_be(options: dict[str, t.Any]) -> None:
-    with pytest.raises(PolicyError):
+    with pytest.raises(PolicyError, match=next(iter(options))):
         run(ScriptedHost(Step()), CLIENT, **options)
 
 

@@ -49,6 +49,11 @@ OPEN_MPI = {
 }
 
 
+def host(name: str, address: str) -> dict[str, t.Any]:
+    """A host of a matrix with one port."""
+    return {"name": name, "ports": [{"name": "ens1np0", "rail": 0, "address": address}]}
+
+
 def node(environment: dict[str, str] | None = None, name: str = "node2", matrix: t.Any = None) -> FakeHost:
     """A host of the matrix, with an environment as a launcher leaves it."""
     text = json.dumps(MATRIX if matrix is None else matrix)
@@ -157,6 +162,19 @@ def test_a_stranger_is_refused_with_all_that_is_known() -> None:
         ({"tool": "iperf"}, "tool: 'iperf' … one of ib_write_bw"),
         ({"leaves": {"node1": ["x"]}}, "leaves: node1"),
         ({"left_out": [{"hosts": ["a", 1], "rail": 0}]}, r"left_out\[0\]: hosts\[1\]: 1 … a text"),
+        # What everything meets, or what tests nothing, would be a pass without a proof.
+        ({"efficiency": 0}, "efficiency: 0 … 0.01 to 1 was expected"),
+        ({"efficiency": -1}, "efficiency: -1 …"),
+        ({"efficiency": 90}, "efficiency: 90 …"),
+        ({"link_gbps": 0}, "link_gbps: 0 … 0.001 to 100000"),
+        ({"max_latency_usec": 10**400}, "max_latency_usec: 1000"),
+        ({"scope": "sample", "samples": 0}, "samples: 0 … 1 to 1000000"),
+        ({"scope": "sample", "samples": -1}, "samples: -1"),
+        ({"scope": "pairs"}, "pairs: none, with scope pairs … at least one pair"),
+        ({"scope": "reference", "reference": "x"}, "host 'x' … one of node1, node2, node3"),
+        ({"budget": -1}, "budget: -1"),
+        ({"hosts": [host("a", "nonsense"), host("b", "192.0.2.2")]}, "a ens1np0: address 'nonsense' … an IPv4 address"),
+        ({"hosts": [host("a", "192.0.2.2"), host("b", "192.0.2.2")]}, "192.0.2.2 is on a ens1np0 and on b ens1np0"),
     ],
 )
 def test_a_wrong_file_is_one_clear_error(
@@ -286,6 +304,17 @@ def test_a_host_without_a_result_and_one_that_could_not_run_fail(capsys: pytest.
     status, out, _err = reported(folder(result("node1"), broken), capsys)
     assert status == 1
     assert "fail: node2: fabric: no perftest here" in out and "node3 did not take part" in out
+
+
+def test_a_measurement_that_is_not_there_is_no_pass(capsys: pytest.CaptureFixture[str]) -> None:
+    results = [result(name) for name in ("node1", "node2", "node3")]
+    del results[1]["findings"][0]
+    status, out, _err = reported(folder(*results), capsys)
+    assert status == 2 and out.splitlines()[-1].startswith("unknown: ")
+    assert (
+        "unknown: node2: fabric: there is no measurement of 1 of node2's tests, such as that to node1 on rail 0"
+        in (out.splitlines()[1])
+    )
 
 
 def test_json_has_verdict_findings_and_timing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -158,6 +158,9 @@ DEVINFO = (
 )
 
 
+ADDRESSES = '[{"ifname":"ens1np0","addr_info":[{"family":"inet","local":"198.51.100.1","prefixlen":24}]}]'
+
+
 class Devices(Path):
     """A path, and the tools that tell of RDMA devices."""
 
@@ -165,7 +168,7 @@ class Devices(Path):
         if argv[0] == "ping":
             return super().run(*argv, check=check, timeout=timeout)
         link = '[{"ifindex":0,"ifname":"mlx5_0","port":1,"state":"ACTIVE","netdev":"ens1np0"}]'
-        return Done(argv, 0, {"rdma": link, "ibv_devinfo": DEVINFO}[argv[0]], "")
+        return Done(argv, 0, {"rdma": link, "ibv_devinfo": DEVINFO, "ip": ADDRESSES}[argv[0]], "")
 
 
 def test_every_peer_gets_both_findings_and_the_drivers_word_counts() -> None:
@@ -173,3 +176,18 @@ def test_every_peer_gets_both_findings_and_the_drivers_word_counts() -> None:
     found = check_peers(Devices(9000, 9000), "node1", [peer], 9000, 4096)  # type: ignore[arg-type]
     assert [(f.check, f.verdict) for f in found] == [("path_mtu", "pass"), ("rdma_mtu", "fail")]
     assert "1024" in found[1].cause, "though the netdev's 9000 would give 4096"
+
+
+@pytest.mark.parametrize(
+    ("addresses", "on"),
+    [
+        (["198.51.100.1"], "also on ens1np0 of node1"),  # our own kernel would answer, whatever the MTU of the path
+        (["198.51.100.3", "198.51.100.3"], "also on rail 0 of node2 and rail 0 of node3"),
+    ],
+)
+def test_an_address_that_two_have_proves_nothing(addresses: list[str], on: str) -> None:
+    peers = [Peer(f"node{number}", address, "ens1np0", 0) for number, address in enumerate(addresses, 2)]
+    found = check_peers(Devices(9000, 9000), "node1", peers, 9000)  # type: ignore[arg-type]
+    paths = [finding for finding in found if finding.check == "path_mtu"]
+    assert [finding.verdict for finding in paths] == ["fail"] * len(peers)
+    assert all(on in finding.cause and finding.remedy for finding in paths)
