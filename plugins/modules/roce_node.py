@@ -173,6 +173,8 @@ def main() -> None:
         required_together=[["ports", "policy"]],
         supports_check_mode=True,
     )
+    if module.params["policies"] is None and None in (module.params["ports"], module.params["policy"]):
+        module.fail_json(msg="policies: null … ports and policy, or policies were expected")
     node = declared(module.params)
     try:
         demands = node.demands()

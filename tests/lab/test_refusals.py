@@ -56,6 +56,8 @@ def test_two_policies_that_select_one_port(ansible: Ansible, untouched: None, se
     result = ansible.module("node1", "roce_node", {"policies": groups})
     assert result["failed"]
     assert "mlx5_0/ens1np0 is selected by policies[0] and by policies[1]" in result["msg"]
+    result = ansible.module("node1", "roce_node", {"policies": None})
+    assert result["msg"] == "policies: null … ports and policy, or policies were expected"
 
 
 def test_the_port_that_carries_the_management_connection(ansible: Ansible, node1: Node, untouched: None) -> None:
