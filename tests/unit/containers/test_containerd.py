@@ -100,6 +100,22 @@ def test_relative_imports_are_found_from_another_folder() -> None:
     assert containerd.with_absolute_imports("version = 2\n", "/x") == "version = 2\n"
 
 
+def test_an_import_in_a_comment_is_none() -> None:
+    text = 'imports = ["a.toml", # "/old.toml"\n]\n'
+    assert tomllib.loads(containerd.with_absolute_imports(text, "/etc/config.toml")) == {"imports": ["/etc/a.toml"]}
+
+
+arrays = st.lists(st.one_of(st.text(alphabet="a#[]{},\"' ", max_size=6), st.integers()), max_size=4)
+comments = st.text(alphabet="a#[]{},\"' ", max_size=6)
+
+
+@given(arrays, comments)
+def test_the_strings_of_an_array_are_those_of_a_real_reader(array: list[object], comment: str) -> None:
+    written = "[" + "".join(f"\n {json.dumps(item)} # {comment}\n ," for item in array) + f"# {comment}\n]"
+    expected = [item for item in tomllib.loads(f"x = {written}")["x"] if isinstance(item, str)]
+    assert tomltext.strings(written) == expected
+
+
 @pytest.mark.parametrize(
     ("text", "after"),
     [
