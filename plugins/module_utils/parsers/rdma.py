@@ -13,7 +13,10 @@ from .numbers import is_int
 
 
 def parse_links(text: str) -> list[dict[str, t.Any]]:
-    """One dict a port: ibdev, port, state, physical_state, netdev (empty when unknown), in natural order."""
+    """One dict a port: ibdev, port, state, physical_state, netdev (empty when unknown), in natural order.
+
+    A machine without devices prints an empty list, or no text. Raises ParseError for anything else without a link.
+    """
     links = _links_json(text) if text.lstrip().startswith("[") else _links_text(text)
     return sorted(links, key=lambda link: (natural(link["ibdev"]), link["port"]))
 
@@ -43,7 +46,7 @@ def _links_json(text: str) -> list[dict[str, t.Any]]:
 def _links_text(text: str) -> list[dict[str, t.Any]]:
     links = []
     for line in text.splitlines():
-        found = re.match(r"link (\S+)/(\d+)\b(.*)", line)
+        found = re.match(r"link (\S+)/([0-9]{1,9})\b(.*)", line)
         if found is None:
             continue
         words = dict(re.findall(r"(state|physical_state|netdev) (\S+)", found.group(3)))
@@ -56,6 +59,8 @@ def _links_text(text: str) -> list[dict[str, t.Any]]:
                 "netdev": words.get("netdev", ""),
             }
         )
+    if not links and text.strip():
+        raise ParseError(f"rdma link: {text.strip()[:80]!r} … lines 'link DEVICE/PORT …' were expected")
     return links
 
 

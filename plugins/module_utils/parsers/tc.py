@@ -23,7 +23,8 @@ def parse_root_qdisc(text: str) -> dict[str, t.Any]:
     """``{"kind": "default", "qdisc": "mq"}``, ``{"kind": "mqprio", …}`` or ``{"kind": "other", "qdisc": "htb"}``.
 
     mqprio carries num_tc, map (16), queues ([count, offset] pairs) and offload (off, dcb, channel).
-    A qdisc that the kernel put there by itself has the handle ``0:``.
+    A qdisc that the kernel put there by itself has the handle ``0:``. Of a link that was never up it lists none.
+    Raises ParseError for anything but a list of qdiscs.
     """
     if text.lstrip().startswith("["):
         return _from_json(text)
@@ -35,7 +36,9 @@ def _from_json(text: str) -> dict[str, t.Any]:
         data = json.loads(text)
     except ValueError as exc:
         raise ParseError(f"tc: output is not JSON: {text.strip()[:80]!r}") from exc
-    root = next((entry for entry in data if isinstance(entry, dict) and entry.get("root")), None)
+    if not (isinstance(data, list) and all(map(_is_qdisc, data))):
+        raise ParseError(f"tc: {text.strip()[:80]!r} … a list of qdiscs, each root or with its parent, was expected")
+    root = next((entry for entry in data if entry.get("root")), None)
     if root is None:
         return {"kind": "default", "qdisc": ""}
     kind, handle = str(root.get("kind", "")), str(root.get("handle", ""))
@@ -47,12 +50,17 @@ def _from_json(text: str) -> dict[str, t.Any]:
     return _mqprio(options.get("tc"), options.get("map"), options.get("queues"), options.get("mode", "dcb"))
 
 
+def _is_qdisc(entry: t.Any) -> bool:
+    return isinstance(entry, dict) and bool(entry.get("kind")) and (entry.get("root") is True or "parent" in entry)
+
+
 def _from_text(text: str) -> dict[str, t.Any]:
-    root = re.search(r"^qdisc (\S+) (\S*:)(?: dev \S+)? root\b", text, re.MULTILINE)
-    if root is None:
-        return {"kind": "default", "qdisc": ""}
-    if root.group(1) != "mqprio":
-        return _plain(root.group(1), root.group(2))
+    listed = re.findall(r"^qdisc (\S+) (\S*:)(?: dev \S+)? (root|parent)\b", text, re.MULTILINE)
+    if not listed:
+        raise ParseError(f"tc: {text.strip()[:80]!r} … lines 'qdisc KIND HANDLE: … root' were expected")
+    kind, handle = next(((kind, handle) for kind, handle, place in listed if place == "root"), ("", "0:"))
+    if kind != "mqprio":
+        return _plain(kind, handle)
     num_tc = re.search(r"\btc (\d{1,9}) map((?: \d{1,9})+)", text)
     mode = re.search(r"\bmode:\s*(\w+)", text)
     queues = [[int(first), int(last)] for first, last in re.findall(r"\((\d{1,9}):(\d{1,9})\)", text)]
