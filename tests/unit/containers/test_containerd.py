@@ -77,11 +77,28 @@ def test_a_default_runtime_that_is_not_there_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("text", "plugin"),
-    [("", "cri"), ("version = 2\n", CRI), ("version = 3\n", "io.containerd.cri.v1.runtime")],
+    [
+        ("", "cri"),
+        ("version = 2\n", CRI),
+        ("version = 3\n", "io.containerd.cri.v1.runtime"),
+        ("version = 4\n", "io.containerd.cri.v1.runtime"),
+    ],
 )
 def test_the_plugin_has_the_name_of_the_file_s_version(text: str, plugin: str) -> None:
     settings = containerd.in_version({(*BASE, "enable_cdi"): "true"}, containerd.version_of(text))
     assert tomllib.loads(containerd.merge(text, settings))["plugins"] == {plugin: {"enable_cdi": True}}
+
+
+@pytest.mark.parametrize("version", ["0", "5", "'4'", "99999999999999999999"])
+def test_a_version_that_nobody_knows_is_refused(version: str) -> None:
+    effective = {**tomltext.values(DUMP), ("version",): version}
+    for ask in (
+        lambda: containerd.version_of(f"version = {version}\n"),
+        lambda: containerd.judge_effective(effective, Options()),
+        lambda: containerd.judge_kubelet(effective, "cgroupDriver: systemd\n"),
+    ):
+        with pytest.raises(ParseError, match=f"version: is {version} … one of 1, 2, 3, 4 was expected"):
+            ask()
 
 
 def test_a_change_of_something_else_is_seen() -> None:

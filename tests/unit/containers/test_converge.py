@@ -326,6 +326,33 @@ def test_containerd_that_refuses_its_file_names_line_and_column() -> None:
     assert node.written == []
 
 
+def newer(node: Node, version: str) -> None:
+    """The node's containerd is one that dumps this version, with the plugin's name since version 3."""
+    dump = DUMP.replace("version = 2", version).replace("io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime")
+    node._dump = lambda argv: (  # type: ignore[method-assign]
+        dump.replace("enable_cdi = false", "enable_cdi = true") if "enable_cdi" in node.files[argv[2]] else dump
+    )
+
+
+@pytest.mark.parametrize("version", ["version = 3", "version = 4"])
+def test_containerd_2_3_is_configured_in_the_version_of_its_file(version: str) -> None:
+    path = "/etc/containerd/config.toml"
+    node = Node({path: f"{version}\n"})
+    newer(node, "version = 4")
+    done = converge(node, ["containerd"], Options(memlock="keep"), dry_run=False)
+    assert node.files[path].startswith(f'{version}\n\n[plugins."io.containerd.cri.v1.runtime"]\n  enable_cdi = true')
+    assert verdicts(done)["containerd_config"] == "pass"
+
+
+def test_a_containerd_of_a_later_version_is_left_alone() -> None:
+    path = "/etc/containerd/config.toml"
+    node = Node({path: "version = 5\n"})
+    newer(node, "version = 5")
+    with pytest.raises(ParseError, match=f"{path}: version: is 5 … one of 1, 2, 3, 4 was expected.*left as it is"):
+        converge(node, ["containerd"], Options(), dry_run=False)
+    assert node.written == []
+
+
 def test_an_import_that_owns_the_section_is_named() -> None:
     node = Node({"/etc/containerd/config.toml": "version = 2\n"})
     node._dump = lambda _argv: DUMP  # type: ignore[method-assign]
