@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import typing as t
 
 from ..errors import ParseError
+from .json_output import read_json
 
 Interface = t.Union[ipaddress.IPv4Interface, ipaddress.IPv6Interface]
 
@@ -41,10 +41,7 @@ def parse_networks(text: str) -> dict[str, list[Interface]]:
 
 def _entries(text: str) -> list[dict[str, t.Any]]:
     """The netdevs; ip prints an empty object for each that it leaves out."""
-    try:
-        data = json.loads(text or "[]")
-    except ValueError as exc:
-        raise _not_understood(text) from exc
+    data = read_json(text or "[]", "ip address")
     if not (isinstance(data, list) and all(isinstance(entry, dict) for entry in data)):
         raise _not_understood(text)
     return [entry for entry in data if "ifname" in entry]

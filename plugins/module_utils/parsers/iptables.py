@@ -36,7 +36,7 @@ def parse_iptables(text: str, name: str = "iptables") -> Ruleset:
         elif not (table and _read(ruleset, f"{name} {table}", line)):
             raise ParseError(f"iptables-save: {line[:80]!r} … a table, chain or rule, or COMMIT, was expected")
     if table:
-        raise ParseError(f"iptables-save: table {table}: ends without COMMIT … the whole text was expected")
+        raise ParseError(f"iptables-save: table {table[:40]}: ends without COMMIT … the whole text was expected")
     return ruleset
 
 

@@ -9,11 +9,11 @@ without offload the kernel refuses overlapping ranges.
 
 from __future__ import annotations
 
-import json
 import re
 import typing as t
 
-from ..errors import ParseError
+from ..errors import ParseError, brief
+from .json_output import read_json
 from .numbers import is_int
 
 MAP_LENGTH = 16
@@ -32,10 +32,7 @@ def parse_root_qdisc(text: str) -> dict[str, t.Any]:
 
 
 def _from_json(text: str) -> dict[str, t.Any]:
-    try:
-        data = json.loads(text)
-    except ValueError as exc:
-        raise ParseError(f"tc: output is not JSON: {text.strip()[:80]!r}") from exc
+    data = read_json(text, "tc")
     if not (isinstance(data, list) and all(map(_is_qdisc, data))):
         raise ParseError(f"tc: {text.strip()[:80]!r} … a list of qdiscs, each root or with its parent, was expected")
     root = next((entry for entry in data if entry.get("root")), None)
@@ -80,7 +77,9 @@ def _plain(kind: str, handle: str) -> dict[str, t.Any]:
 
 def _mqprio(num_tc: t.Any, map_: t.Any, ranges: t.Any, mode: t.Any) -> dict[str, t.Any]:
     if not (is_int(num_tc) and _numbers(map_) and isinstance(ranges, list) and all(_range(r) for r in ranges)):
-        raise ParseError(f"tc: mqprio: tc {num_tc!r}, map {map_!r}, queues {ranges!r} were not understood")
+        raise ParseError(
+            f"tc: mqprio: tc {brief(num_tc)}, map {brief(map_)}, queues {brief(ranges)} were not understood"
+        )
     return {
         "kind": "mqprio",
         "num_tc": num_tc,
