@@ -108,7 +108,7 @@ HOSTILE = [
 ]  # fmt: skip
 # What a pattern with two ways to go on takes the square of its length for, or more.
 LONG = [
-    piece * 50_000
+    piece * 100_000
     for piece in (" ", "\t", "\n", "a", "a ", "0", "0:", "9.", " :", ": ", "on", "-", "X ", "GPU", ",", "*", "'")
 ]
 
