@@ -381,12 +381,25 @@ def _expected(job: Job, node: NodeFacts, results: Results) -> Expected:
         gdr=job.gdr,
         accept_socket=job.accept_socket,
         one_host=job.one_host,
+        ranks=_ranks_here(job, results),
         inside=Inside(
             ibdevs=tuple(fact["ibdevs"]) if "ibdevs" in fact else None,
             uverbs=tuple(fact["uverbs"]) if "uverbs" in fact else None,
             libibverbs=fact.get("libibverbs"),
         ),
     )
+
+
+def _ranks_here(job: Job, results: Results) -> int | None:
+    """How many ranks this host's output has to show: mpirun's are all ranks, torchrun's those of this host.
+
+    None where neither the job nor the ranks say it.
+    """
+    if job.tool == NCCL_TESTS:
+        return int(job.ranks) * len(job.members)
+    if job.ranks != "gpu":
+        return int(job.ranks)
+    return len(results.facts) or None
 
 
 def _plumbing() -> Finding:
