@@ -29,6 +29,8 @@ ADDRESSES = [
 ]
 MEMBERS = (Member("n1", "10.0.0.1"), Member("n2", "10.0.0.2"))
 JOB = Job("n1", MEMBERS, "r", "ens1np0", log_folder="")
+# The one size that ``said`` tells of.
+SWEEP = {"begin": 64 << 20, "end": 64 << 20}
 REMOVE = ("docker", "rm", "-f", "box")
 
 
@@ -122,7 +124,7 @@ def said(log: str = "", *, wrong: int = 0, **fact: t.Any) -> str:
 
 
 def part(host: Node, **changes: t.Any) -> dict[str, t.Any]:
-    return run_smoke(host, dataclasses.replace(JOB, **changes))  # type: ignore[arg-type]
+    return run_smoke(host, dataclasses.replace(JOB, **{**SWEEP, **changes}))  # type: ignore[arg-type]
 
 
 def failed(result: dict[str, t.Any]) -> list[tuple[str, str]]:
@@ -272,6 +274,19 @@ def test_gloo_proves_plumbing_only_and_says_so() -> None:
 def test_wrong_sums_fail() -> None:
     ((check, cause),) = failed(part(Node((said(wrong=5), 0, 1)), backend="gloo", ranks="1"))
     assert check == "nccl_smoke" and "wrong results: 5 elements" in cause
+
+
+@pytest.mark.parametrize("changes", [{"begin": 16 << 20}, {"operations": ("all_reduce", "all_to_all")}])
+def test_a_sweep_with_holes_is_not_proven(changes: dict[str, t.Any]) -> None:
+    result = part(Node((said(), 0, 1)), backend="gloo", ranks="1", min_busbw=0.5, **changes)
+    found = {f["check"]: f["verdict"] for f in result["findings"]}
+    assert found == {"nccl_path": "skipped", "nccl_smoke": "unknown", "nccl_busbw": "unknown"}
+    whole = part(Node((said(), 0, 1)), backend="gloo", ranks="1", min_busbw=0.5)
+    assert {f["check"]: f["verdict"] for f in whole["findings"]} == {
+        **found,
+        "nccl_smoke": "pass",
+        "nccl_busbw": "pass",
+    }
 
 
 def test_a_missing_host_is_named_by_the_first_and_the_others_follow(company: type[StubCompany]) -> None:
