@@ -234,7 +234,8 @@ def test_the_names_that_a_wish_has() -> None:
 
 def test_from_the_parts_to_the_verdict() -> None:
     planned = plan({}, RAW)
-    counted = {"rx_prio3_bytes": 10**9, "rx_discards_phy": 0, "np_cnp_sent": 5, "rp_cnp_handled": 5}
+    quiet = {"rx_discards_phy": 0, "out_of_sequence": 0}
+    counted = {"rx_prio3_bytes": 10**9, **quiet, "np_cnp_sent": 5, "rp_cnp_handled": 5}
     found = [part_of(Node(n, **counted), f"n{n}")["part"] for n in range(4)]
     (finding,) = FilterModule().filters()["incast_verdict"]([*found, {}, None], planned, {"link_gbps": 100})
     assert finding["verdict"] == "pass" and finding["observed"]["gbps_total"] == 97.5
