@@ -77,7 +77,7 @@ class Cause:
     failures: tuple[Measured, ...]
     tests: int  # how many tests went through it
     leaf: str = ""
-    absence: Absence | None = None  # of a host that is gone: the earliest
+    absence: Absence | None = None  # the earliest: of a host that is gone, or of one of a pair by the other
 
 
 Leaves = t.Mapping[str, str]
@@ -148,7 +148,7 @@ def explain(
             bad_ends += _bad_ends(on_rail)
     causes += _join(bad_ends, matrix, leaves or {})
     explained = {test for cause in causes for test in cause.failures}
-    return causes + _pairs([test for test in tests if not test.passed and test not in explained], matrix)
+    return causes + _pairs([test for test in tests if not test.passed and test not in explained], matrix, absences)
 
 
 def _ends(test: Measured) -> tuple[End, End]:
@@ -157,9 +157,9 @@ def _ends(test: Measured) -> tuple[End, End]:
 
 def _gone(tests: t.Sequence[Measured], absences: t.Sequence[Absence]) -> list[Cause]:
     """Hosts that others gave up, and that never said so of anybody: two that miss each other have a bad path."""
-    alive = {absence.reporter for absence in absences}
+    alive = {absence.reporter for absence in absences} | _living(tests, absences)
     earliest: dict[str, Absence] = {}
-    for absence in sorted(absences, key=lambda a: (a.step(), a.time_of_day(), a.reporter), reverse=True):
+    for absence in sorted(absences, key=_when, reverse=True):
         if absence.host not in alive:
             earliest[absence.host] = absence
     causes = []
@@ -172,6 +172,25 @@ def _gone(tests: t.Sequence[Measured], absences: t.Sequence[Absence]) -> list[Ca
         rails = tuple(sorted({test.rail for test in own}))
         causes.append(Cause("gone", (host,), rails, (), failures, len(own), absence=absence))
     return causes
+
+
+def _when(absence: Absence) -> tuple[int, str, str]:
+    return absence.step(), absence.time_of_day(), absence.reporter
+
+
+def _living(tests: t.Iterable[Measured], absences: t.Iterable[Absence]) -> set[str]:
+    """Hosts given up by no more partners than they have results with.
+
+    What counts are a host's results as a client: it tells them itself, at the end of its part.
+    """
+    results: dict[str, set[str]] = defaultdict(set)
+    for test in tests:
+        if test.passed or test.gbps is not None:
+            results[test.client].add(test.server)
+    reporters: dict[str, set[str]] = defaultdict(set)
+    for absence in absences:
+        reporters[absence.host].add(absence.reporter)
+    return {host for host, own in reporters.items() if len(results[host] - own) >= len(own)}
 
 
 def _bad_ends(tests: list[Measured]) -> list[End]:
@@ -261,8 +280,9 @@ def _cause(
     )
 
 
-def _pairs(failed: list[Measured], matrix: _Matrix) -> list[Cause]:
+def _pairs(failed: list[Measured], matrix: _Matrix, absences: t.Iterable[Absence]) -> list[Cause]:
     """What no port explains, by pair; a pair that fails on several rails is one cause."""
+    missed = {frozenset((a.host, a.reporter)): a for a in sorted(absences, key=_when, reverse=True)}
     groups: dict[frozenset[str], list[Measured]] = defaultdict(list)
     for test in failed:
         groups[frozenset((test.client, test.server))].append(test)
@@ -270,5 +290,5 @@ def _pairs(failed: list[Measured], matrix: _Matrix) -> list[Cause]:
     for pair, group in sorted(groups.items(), key=lambda item: sorted(item[0])):
         rails = tuple(sorted({test.rail for test in group}))
         count = sum(matrix.of_pair[pair, rail] for rail in rails)
-        causes.append(Cause("pair", tuple(sorted(pair)), rails, (), tuple(group), count))
+        causes.append(Cause("pair", tuple(sorted(pair)), rails, (), tuple(group), count, absence=missed.get(pair)))
     return causes

@@ -18,6 +18,8 @@ _REMEDIES = {
     "rail": "look at what all ports of the rail share: its switch, VLAN, MTU and addresses",
     "leaf": "look at the leaf switch and its uplinks: MTU, PFC, ECN, load balancing",
     "pair": "look at the path between just these two: routes, ECMP member links, and ACLs of the switches",
+    "unmet": "look at TCP 18514 between just these two, by which hosts keep step: firewalls of both, routes, and ACLs"
+    " of the switches",
 }
 
 
@@ -45,7 +47,9 @@ def findings(
     partners = _partners_by_port(tests)
     retests = choose(tests, causes)
     return [
-        _gone(cause, cause.absence) if cause.absence else _finding(cause, settle(cause, own, again), partners)
+        _gone(cause, cause.absence)
+        if cause.kind == "gone" and cause.absence
+        else _finding(cause, settle(cause, own, again), partners)
         for cause, own in zip(causes, retests)
     ]
 
@@ -96,6 +100,7 @@ def _finding(cause: Cause, settled: Settled, partners: Partners) -> Finding:
         cause=f"{_place(cause)}: {len(cause.failures)} of {cause.tests} tests {_way(cause)}fail"
         + (f", at best {best:g} Gb/s" if best else "")
         + ("; either end, or the path between them" if lonely else _seen_elsewhere(cause))
+        + (f"; {cause.absence.reporter} says that {cause.absence.host} {cause.absence.line}" if cause.absence else "")
         + (f"; {settled.confidence}: {settled.told}" if settled.told else ""),
         remedy=_remedy(cause, settled, lonely),
         host=cause.hosts[0] if cause.kind in ("port", "node") else "",
@@ -117,7 +122,8 @@ def _remedy(cause: Cause, settled: Settled, lonely: bool) -> str:
         return "test each end with a third host, which tells the two apart"
     if settled.confidence == NOT_REPRODUCED:
         return settled.settles
-    return _REMEDIES[cause.kind] + (f"; to be sure, {settled.settles}" if settled.settles else "")
+    remedy = _REMEDIES["unmet" if cause.absence else cause.kind]
+    return remedy + (f"; to be sure, {settled.settles}" if settled.settles else "")
 
 
 def _place(cause: Cause) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+import pytest
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.analysis import (
     Absence,
     Measured,
@@ -170,6 +171,29 @@ def test_two_that_miss_each_other_are_a_pair_and_not_gone() -> None:
     absences = absences_from([absent("n1", "n2", line), absent("n2", "n1", line)], {"ib_write_bw"})
     assert named(tests) == [("pair", ("n1", "n2"), (0,))]
     assert [finding.observed["kind"] for finding in findings(tests, absences=absences)] == ["pair"]
+
+
+def without_result(tests: list[Measured]) -> list[Measured]:
+    return [m if m.passed else Measured(m.client, m.server, m.rail, False) for m in tests]
+
+
+@pytest.mark.parametrize("line", ["did not come to the start within 120 s", "has not answered since step 0 (12:00:00)"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_host_that_only_one_other_cannot_reach_lives(line: str, reverse: bool) -> None:
+    """Its tests with all others came through, after the one gave it up: what is shut is the way between the two."""
+    tests = without_result(matrix(4, 2, lambda c, s, r: {c, s} == {"n0", "n1"}))
+    (finding,) = findings(tests[::-1] if reverse else tests, absences=[Absence("n1", "n0", line)])
+    assert (finding.observed["kind"], finding.observed["hosts"]) == ("pair", ["n0", "n1"])
+    assert f"n0 says that n1 {line}" in finding.cause and "TCP 18514" in finding.remedy and finding.host == ""
+
+
+def test_a_host_that_measures_slowly_with_the_others_lives_as_well() -> None:
+    tests = [
+        Measured(m.client, m.server, m.rail, m.passed, None if {m.client, m.server} == {"n0", "n1"} else m.gbps)
+        for m in matrix(5, 1, lambda c, s, r: "n1" in (c, s))
+    ]
+    causes = explain(tests, absences=[Absence("n1", "n0", "did not come to the start within 120 s")])
+    assert [(cause.kind, cause.hosts) for cause in causes] == [("port", ("n1",))]
 
 
 def test_what_a_lost_host_measured_slowly_is_still_explained() -> None:
