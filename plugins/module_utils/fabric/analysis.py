@@ -142,13 +142,18 @@ def explain(
     bad_ends: list[End] = []
     for rail, on_rail in sorted(matrix.by_rail.items()):
         hosts = {test.client for test in on_rail} | {test.server for test in on_rail}
-        if len(hosts) >= _FEW and not any(test.passed for test in on_rail):
+        if not any(test.passed for test in on_rail) and len(hosts) >= _FEW and not _is_star(on_rail):
             causes.append(Cause("rail", tuple(sorted(hosts)), (rail,), (), tuple(on_rail), len(on_rail)))
         else:
             bad_ends += _bad_ends(on_rail)
     causes += _join(bad_ends, matrix, leaves or {})
     explained = {test for cause in causes for test in cause.failures}
     return causes + _pairs([test for test in tests if not test.passed and test not in explained], matrix, absences)
+
+
+def _is_star(tests: t.Iterable[Measured]) -> bool:
+    """Whether one host is in all of them: its port explains as much as all that they share."""
+    return bool(set.intersection(*({test.client, test.server} for test in tests)))
 
 
 def _ends(test: Measured) -> tuple[End, End]:

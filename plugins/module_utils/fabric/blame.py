@@ -44,7 +44,7 @@ def findings(
     causes = explain(tests, leaves, absences)
     if not causes:
         return [Finding(check="fabric", verdict=PASS, observed={"failed": 0, "tests": len(tests)})] if tests else []
-    partners = _partners_by_port(tests)
+    partners = _Partners(tests)
     retests = choose(tests, causes)
     return [
         _gone(cause, cause.absence)
@@ -54,15 +54,30 @@ def findings(
     ]
 
 
-Partners = t.Mapping[tuple[str, int], set[str]]
+class _Partners:
+    """With whom the port that a host has on a rail was tested, and with whom it passed."""
 
+    def __init__(self, tests: t.Iterable[Measured]) -> None:
+        self._all: dict[tuple[str, int], set[str]] = defaultdict(set)
+        self._passed: dict[tuple[str, int], set[str]] = defaultdict(set)
+        for test in tests:
+            for by_port in (self._all, self._passed) if test.passed else (self._all,):
+                by_port[test.client, test.rail].add(test.server)
+                by_port[test.server, test.rail].add(test.client)
 
-def _partners_by_port(tests: t.Iterable[Measured]) -> Partners:
-    partners: dict[tuple[str, int], set[str]] = defaultdict(set)
-    for test in tests:
-        partners[test.client, test.rail].add(test.server)
-        partners[test.server, test.rail].add(test.client)
-    return partners
+    def do_well(self, cause: Cause) -> bool:
+        """Whether any partner of the cause's ports passed with a host that the cause does not name."""
+        own = set(cause.hosts)
+        return any(
+            self._passed[partner, rail] - own
+            for rail in cause.rails
+            for host in cause.hosts
+            for partner in self._all[host, rail] - own
+        )
+
+    def is_alone(self, cause: Cause) -> bool:
+        """Whether an end of a pair has no test with a third host on a rail, so that it can't be told from the path."""
+        return any(self._all[host, rail] <= set(cause.hosts) for host in cause.hosts for rail in cause.rails)
 
 
 def _gone(cause: Cause, absence: Absence) -> Finding:
@@ -79,9 +94,10 @@ def _gone(cause: Cause, absence: Absence) -> Finding:
     )
 
 
-def _finding(cause: Cause, settled: Settled, partners: Partners) -> Finding:
+def _finding(cause: Cause, settled: Settled, partners: _Partners) -> Finding:
     best = max((test.gbps for test in cause.failures if test.gbps is not None), default=None)
-    lonely = cause.kind == "pair" and _is_alone(cause, partners)
+    lonely = cause.kind == "pair" and partners.is_alone(cause)
+    bare = cause.kind in ("port", "node", "leaf") and not partners.do_well(cause)
     return Finding(
         check="fabric",
         # A suspect that did well the second time is not blamed; its failed tests are findings of their own.
@@ -99,10 +115,10 @@ def _finding(cause: Cause, settled: Settled, partners: Partners) -> Finding:
         evidence="the matrix of this run" + (", and the retest of its suspects" if settled.measured else ""),
         cause=f"{_place(cause)}: {len(cause.failures)} of {cause.tests} tests {_way(cause)}fail"
         + (f", at best {best:g} Gb/s" if best else "")
-        + ("; either end, or the path between them" if lonely else _seen_elsewhere(cause))
+        + ("; either end, or the path between them" if lonely else _seen_elsewhere(cause, bare))
         + (f"; {cause.absence.reporter} says that {cause.absence.host} {cause.absence.line}" if cause.absence else "")
         + (f"; {settled.confidence}: {settled.told}" if settled.told else ""),
-        remedy=_remedy(cause, settled, lonely),
+        remedy=_remedy(cause, settled, lonely, bare),
         host=cause.hosts[0] if cause.kind in ("port", "node") else "",
     )
 
@@ -117,13 +133,14 @@ def _observed(cause: Cause) -> dict[str, t.Any]:
     }
 
 
-def _remedy(cause: Cause, settled: Settled, lonely: bool) -> str:
+def _remedy(cause: Cause, settled: Settled, lonely: bool, bare: bool) -> str:
     if lonely:
         return "test each end with a third host, which tells the two apart"
     if settled.confidence == NOT_REPRODUCED:
         return settled.settles
     remedy = _REMEDIES["unmet" if cause.absence else cause.kind]
-    return remedy + (f"; to be sure, {settled.settles}" if settled.settles else "")
+    settles = "test its partners with each other" if bare else settled.settles
+    return remedy + (f"; to be sure, {settles}" if settles else "")
 
 
 def _place(cause: Cause) -> str:
@@ -143,14 +160,9 @@ def _way(cause: Cause) -> str:
     return f"that it {cause.ways[0]} " if len(cause.ways) == 1 else ""
 
 
-def _seen_elsewhere(cause: Cause) -> str:
+def _seen_elsewhere(cause: Cause, bare: bool) -> str:
     if cause.kind == "pair":
         return "; both do well with other hosts"
     if cause.kind == "rail":
         return ", and no test on it passes"
-    return "; its partners do well with others"
-
-
-def _is_alone(cause: Cause, partners: Partners) -> bool:
-    """Whether one end of the pair has no test with a third host on a rail, so that it can't be told from the path."""
-    return any(partners[host, rail] <= set(cause.hosts) for host in cause.hosts for rail in cause.rails)
+    return "; none of its partners has passed with another host" if bare else "; its partners do well with others"

@@ -80,6 +80,31 @@ def test_two_bad_ports_are_two(count: int, data: st.DataObject) -> None:
     assert sorted(found) == [("port", (name,), (0,)) for name in sorted(names)]
 
 
+@given(count=st.integers(3, 9), rails=st.integers(1, 2), other_rails_too=st.booleans())
+def test_a_star_tells_nothing_of_the_rail(count: int, rails: int, other_rails_too: bool) -> None:
+    """With one reference host all tests go through it: what fails is its port, as far as can be told."""
+    tests = matrix(count, rails, lambda c, s, r: r == 0 or other_rails_too)
+    star = [test for test in tests if "n1" in (test.client, test.server)]
+    (finding,) = findings(star)
+    whole = rails > 1 and other_rails_too
+    assert finding.host == "n1" and finding.observed["kind"] == ("node" if whole else "port")
+    assert finding.observed["confidence"] == "cannot be told"
+    assert "none of its partners has passed with another host" in finding.cause
+    assert "do well with others" not in finding.cause
+    assert "test its partners with each other" in finding.remedy
+
+
+def test_two_that_share_nobody_are_a_rail() -> None:
+    pairs = ({"n0", "n1"}, {"n2", "n3"})
+    tests = [test for test in matrix(4, 1, lambda c, s, r: True) if {test.client, test.server} in pairs]
+    assert named(tests) == [("rail", ("n0", "n1", "n2", "n3"), (0,))]
+
+
+def test_partners_do_well_with_others_only_where_they_did() -> None:
+    (finding,) = findings(matrix(4, 1, lambda c, s, r: "n1" in (c, s)))
+    assert "its partners do well with others" in finding.cause
+
+
 def test_a_leaf_where_leaves_are_known() -> None:
     leaves = {f"n{number}": "leaf1" if number < 2 else "leaf2" for number in range(6)}
     bad = matrix(6, 2, lambda c, s, r: bool({"n0", "n1"} & {c, s}))
