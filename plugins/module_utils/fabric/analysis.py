@@ -5,7 +5,8 @@
 An end is one port in one direction: what it sends (it is the client) or what it receives. An end is to
 blame when all of its tests fail, with several partners, while those partners do well with others: a row
 or a column of a rail's heat map. Ends are taken one by one, the one that explains most first; what is
-left over are single pairs. A host that stopped answering explains by itself what gave no result with it.
+left over are uplinks between leaves, where all pairs across fail, and single pairs. A host that stopped
+answering explains by itself what gave no result with it.
 
 All of it is close to linear in the number of tests: 512 hosts make 261,632 of them on one rail.
 """
@@ -76,7 +77,8 @@ class Cause:
     ways: tuple[str, ...]
     failures: tuple[Measured, ...]
     tests: int  # how many tests went through it
-    leaf: str = ""
+    leaf: str = ""  # as a whole
+    uplinks: tuple[str, ...] = ()  # of the one leaf to all others, or between these leaves; their inside is well
     absence: Absence | None = None  # the earliest: of a host that is gone, or of one of a pair by the other
 
 
@@ -124,12 +126,15 @@ class _Matrix:
         self.by_rail: dict[int, list[Measured]] = defaultdict(list)
         self.rails_of: dict[str, set[int]] = defaultdict(set)
         self.of_pair: dict[tuple[frozenset[str], int], int] = defaultdict(int)
+        self.good: set[End] = set()
         for test in tests:
             self.by_rail[test.rail].append(test)
             self.of_pair[frozenset((test.client, test.server)), test.rail] += 1
             for end in _ends(test):
                 self.through[end].append(test)
                 self.rails_of[end.host].add(end.rail)
+                if test.passed:
+                    self.good.add(end)
 
 
 def explain(
@@ -147,8 +152,13 @@ def explain(
         else:
             bad_ends += _bad_ends(on_rail)
     causes += _join(bad_ends, matrix, leaves or {})
+    causes += _uplinks(_unexplained(tests, causes), matrix, leaves or {})
+    return causes + _pairs(_unexplained(tests, causes), matrix, absences)
+
+
+def _unexplained(tests: t.Iterable[Measured], causes: t.Iterable[Cause]) -> list[Measured]:
     explained = {test for cause in causes for test in cause.failures}
-    return causes + _pairs([test for test in tests if not test.passed and test not in explained], matrix, absences)
+    return [test for test in tests if not test.passed and test not in explained]
 
 
 def _is_star(tests: t.Iterable[Measured]) -> bool:
@@ -283,6 +293,59 @@ def _cause(
         len(through),
         leaf,
     )
+
+
+class _Across(t.NamedTuple):
+    """From one leaf to another on a rail."""
+
+    client: str
+    server: str
+    rail: int
+
+
+def _uplinks(failed: list[Measured], matrix: _Matrix, leaves: Leaves) -> list[Cause]:
+    """Leaves between which all fails that no port explains, while their hosts do well otherwise.
+
+    Leaves are taken for hosts then: one without a good way to others explains more than the ways one by one.
+    """
+    bad = _bad_ways(failed, matrix, leaves)
+    if not bad:
+        return []
+    tried: dict[_Across, int] = defaultdict(int)
+    passed: set[_Across] = set()
+    for test in (test for on_rail in matrix.by_rail.values() for test in on_rail):
+        way = _across(test, leaves)
+        if way is not None:
+            tried[way] += 1
+            passed.update([way] if test.passed else [])
+    between = [Measured(*way, way in passed) for way in tried if way in passed or way in bad]
+    causes = []
+    for cause in explain(between):
+        ways = [_Across(test.client, test.server, test.rail) for test in cause.failures]
+        own = [test for way in ways for test in bad[way]]
+        hosts = {host for test in own for host in (test.client, test.server) if leaves[host] in cause.hosts}
+        count = sum(tried[way] for way in ways)
+        causes.append(Cause("leaf", tuple(sorted(hosts)), cause.rails, (), tuple(own), count, uplinks=cause.hosts))
+    return causes
+
+
+def _across(test: Measured, leaves: Leaves) -> _Across | None:
+    one, other = leaves.get(test.client), leaves.get(test.server)
+    return None if one is None or other is None or one == other else _Across(one, other, test.rail)
+
+
+def _bad_ways(failed: t.Iterable[Measured], matrix: _Matrix, leaves: Leaves) -> dict[_Across, list[Measured]]:
+    """What failed from leaf to leaf, where that is more than a pair, and each end did well with another host."""
+    ways: dict[_Across, list[Measured]] = defaultdict(list)
+    for test in failed:
+        way = _across(test, leaves)
+        if way is not None:
+            ways[way].append(test)
+    return {
+        way: own
+        for way, own in ways.items()
+        if len(own) > 1 and all(end in matrix.good for test in own for end in _ends(test))
+    }
 
 
 def _pairs(failed: list[Measured], matrix: _Matrix, absences: t.Iterable[Absence]) -> list[Cause]:

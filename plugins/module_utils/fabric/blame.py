@@ -17,6 +17,7 @@ _REMEDIES = {
     "node": "look at what the node's ports share: settings, PCIe, processors, memory, its switch",
     "rail": "look at what all ports of the rail share: its switch, VLAN, MTU and addresses",
     "leaf": "look at the leaf switch and its uplinks: MTU, PFC, ECN, load balancing",
+    "uplinks": "look at these uplinks and the switches that they lead to: cables, rates, MTU, PFC, ECN, load balancing",
     "pair": "look at the path between just these two: routes, ECMP member links, and ACLs of the switches",
     "unmet": "look at TCP 18514 between just these two, by which hosts keep step: firewalls of both, routes, and ACLs"
     " of the switches",
@@ -97,7 +98,7 @@ def _gone(cause: Cause, absence: Absence) -> Finding:
 def _finding(cause: Cause, settled: Settled, partners: _Partners) -> Finding:
     best = max((test.gbps for test in cause.failures if test.gbps is not None), default=None)
     lonely = cause.kind == "pair" and partners.is_alone(cause)
-    bare = cause.kind in ("port", "node", "leaf") and not partners.do_well(cause)
+    bare = cause.kind in ("port", "node", "leaf") and not cause.uplinks and not partners.do_well(cause)
     return Finding(
         check="fabric",
         # A suspect that did well the second time is not blamed; its failed tests are findings of their own.
@@ -138,7 +139,7 @@ def _remedy(cause: Cause, settled: Settled, lonely: bool, bare: bool) -> str:
         return "test each end with a third host, which tells the two apart"
     if settled.confidence == NOT_REPRODUCED:
         return settled.settles
-    remedy = _REMEDIES["unmet" if cause.absence else cause.kind]
+    remedy = _REMEDIES["unmet" if cause.absence else "uplinks" if cause.uplinks else cause.kind]
     settles = "test its partners with each other" if bare else settled.settles
     return remedy + (f"; to be sure, {settles}" if settles else "")
 
@@ -150,10 +151,19 @@ def _place(cause: Cause) -> str:
         "port": f"the port of {hosts} on {rails}",
         "node": f"node {hosts} as a whole ({rails})",
         "rail": f"{rails} as a whole ({len(cause.hosts)} hosts)",
-        "leaf": f"leaf {cause.leaf} ({', '.join(cause.hosts)}; {rails})",
+        "leaf": f"{_leaves(cause)} ({', '.join(cause.hosts)}; {rails})",
         "pair": f"the pair {hosts} on {rails}",
     }
     return places[cause.kind]
+
+
+def _leaves(cause: Cause) -> str:
+    if not cause.uplinks:
+        return f"leaf {cause.leaf}"
+    names = [f"leaf {name}" for name in cause.uplinks]
+    if len(names) == 1:
+        return f"the uplinks of {names[0]}"
+    return f"the uplinks between {', '.join(names[:-1])} and {names[-1]}"
 
 
 def _way(cause: Cause) -> str:
@@ -165,4 +175,6 @@ def _seen_elsewhere(cause: Cause, bare: bool) -> str:
         return "; both do well with other hosts"
     if cause.kind == "rail":
         return ", and no test on it passes"
+    if cause.uplinks:
+        return "; all of these hosts do well with others"
     return "; none of its partners has passed with another host" if bare else "; its partners do well with others"

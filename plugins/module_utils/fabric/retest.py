@@ -3,7 +3,8 @@
 """Suspects of a matrix are tested once more with a known-good partner before they are blamed. Pure.
 
 A partner is known good on a rail when all of its tests there with hosts that are not suspected passed, in both
-directions. Ports, nodes and leaves are tested with one; of a pair each end is, and the pair once more.
+directions. Ports, nodes and leaves are tested with one; of a pair each end is, and the pair once more. Hosts on both
+sides of uplinks are known to be good: some of them are tested across once more.
 """
 
 from __future__ import annotations
@@ -85,6 +86,8 @@ def choose(tests: t.Sequence[Measured], causes: t.Sequence[Cause]) -> list[list[
 
 
 def _of_cause(cause: Cause, partners: Partners) -> list[Retest]:
+    if cause.uplinks:
+        return _over_uplinks(cause)
     if cause.kind in _OWN:
         return [
             one for host in cause.hosts for rail in cause.rails for one in _with_partner(host, rail, cause, partners)
@@ -96,6 +99,18 @@ def _of_cause(cause: Cause, partners: Partners) -> list[Retest]:
         ends = [one for host in cause.hosts for one in _with_partner(host, rail, cause, partners)]
         # Without a third host the pair would fail again and say nothing new.
         retests += [Retest(cause.hosts[0], cause.hosts[1], rail), *ends] if ends else []
+    return retests
+
+
+def _over_uplinks(cause: Cause) -> list[Retest]:
+    """Pairs that failed, no host in two of them: all can be tested at the same time."""
+    taken: set[tuple[str, int]] = set()
+    retests = []
+    for test in cause.failures:
+        ends = {(test.client, test.rail), (test.server, test.rail)}
+        if not ends & taken:
+            taken |= ends
+            retests.append(Retest(test.client, test.server, test.rail))
     return retests
 
 
@@ -117,7 +132,32 @@ def settle(cause: Cause, retests: t.Sequence[Retest], again: t.Iterable[Measured
         return Settled(NOT_RETESTED, "", "test again with a known-good partner")
     wanted = {(frozenset((one.suspect, one.partner)), one.rail) for one in retests}
     measured = [m for m in again if (frozenset((m.client, m.server)), m.rail) in wanted]
+    if cause.uplinks:
+        return _settle_uplinks(cause, measured, wanted)
     return _settle_pair(cause, measured) if cause.kind == "pair" else _settle_own(cause, measured)
+
+
+def _settle_uplinks(
+    cause: Cause, measured: list[Measured], wanted: t.Collection[tuple[frozenset[str], int]]
+) -> Settled:
+    required = {_direction(m) for m in cause.failures if (frozenset((m.client, m.server)), m.rail) in wanted}
+    own = [m for m in measured if _direction(m) in required]
+    failed = [m for m in own if not m.passed]
+    if failed:
+        part = "" if len(failed) == len(own) else f", in {len(failed)} of {len(own)} retests"
+        return Settled(CONFIRMED, f"pairs across failed again{part}", "", tuple(own))
+    if len(own) < len(required):
+        return Settled(UNTOLD, "not all of the retest gave a result", "test pairs across again", tuple(own))
+    return Settled(
+        NOT_REPRODUCED,
+        "pairs across passed in the retest",
+        "test again under load; what comes and goes is one of several paths (ECMP), or other traffic at the time",
+        tuple(own),
+    )
+
+
+def _direction(measured: Measured) -> tuple[str, str, int]:
+    return measured.client, measured.server, measured.rail
 
 
 def _settle_own(cause: Cause, measured: list[Measured]) -> Settled:

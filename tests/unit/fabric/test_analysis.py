@@ -113,6 +113,53 @@ def test_a_leaf_where_leaves_are_known() -> None:
     assert sorted(named(bad)) == [("node", ("n0",), (0, 1)), ("node", ("n1",), (0, 1))], "unknown leaves: nodes"
 
 
+def leaves_of(count: int, hosts_a_leaf: int) -> dict[str, str]:
+    """n0 … by turns of so many on leaf1, leaf2, …"""
+    return {f"n{number}": f"leaf{number // hosts_a_leaf + 1}" for number in range(count)}
+
+
+@given(hosts=st.integers(2, 5), rails=st.integers(1, 3), one_way=st.booleans())
+def test_between_two_leaves_it_is_their_uplinks(hosts: int, rails: int, one_way: bool) -> None:
+    """Nothing comes well from leaf to leaf, and inside each all does well: one cause, however many pairs."""
+    leaves = leaves_of(2 * hosts, hosts)
+
+    def bad(client: str, server: str, rail: int) -> bool:
+        ways = (leaves[client], leaves[server])
+        return rail == 0 and ways in (("leaf1", "leaf2"), *(() if one_way else (("leaf2", "leaf1"),)))
+
+    (finding,) = findings(matrix(2 * hosts, rails, bad), leaves)
+    seen = finding.observed
+    assert (seen["kind"], seen["hosts"], seen["rails"]) == ("leaf", sorted(leaves), [0])
+    assert "the uplinks between leaf leaf1 and leaf leaf2" in finding.cause and "uplinks" in finding.remedy
+    assert f"{hosts * hosts * (1 if one_way else 2)} of " in finding.cause and finding.host == ""
+
+
+def test_a_leaf_that_reaches_no_other_is_one_cause_and_so_is_a_spine() -> None:
+    leaves = leaves_of(6, 2)
+    (finding,) = findings(
+        matrix(6, 2, lambda c, s, r: leaves[c] != leaves[s] and "leaf2" in (leaves[c], leaves[s])), leaves
+    )
+    assert (finding.observed["kind"], finding.observed["hosts"]) == ("leaf", ["n2", "n3"])
+    assert finding.cause.startswith("the uplinks of leaf leaf2 (n2, n3; rail 0, 1): 32 of 32 tests fail")
+    (finding,) = findings(matrix(6, 1, lambda c, s, r: leaves[c] != leaves[s]), leaves)
+    assert finding.cause.startswith("the uplinks between leaf leaf1, leaf leaf2 and leaf leaf3 (")
+
+
+def test_one_of_several_paths_between_leaves_is_no_whole_uplink() -> None:
+    leaves = leaves_of(4, 2)
+    some = matrix(4, 1, lambda c, s, r: {c, s} in ({"n0", "n2"}, {"n1", "n3"}))
+    assert [kind for kind, _hosts, _rails in named(some, leaves)] == ["pair", "pair"]
+
+
+def test_a_bad_port_beside_bad_uplinks() -> None:
+    leaves = leaves_of(6, 3)
+    tests = matrix(6, 1, lambda c, s, r: leaves[c] != leaves[s] or "n1" in (c, s))
+    assert named(tests, leaves) == [
+        ("port", ("n1",), (0,)),
+        ("leaf", ("n0", "n2", "n3", "n4", "n5"), (0,)),
+    ]
+
+
 def test_a_good_matrix_passes_once_and_no_matrix_says_nothing() -> None:
     (finding,) = findings(matrix(4, 2, lambda c, s, r: False))
     assert (finding.verdict, finding.observed) == ("pass", {"failed": 0, "tests": 24})

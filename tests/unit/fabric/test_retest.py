@@ -112,6 +112,31 @@ def test_a_leaf_is_tested_with_hosts_of_another() -> None:
     assert len(set(partners)) == 2, "they are tested at the same time"
 
 
+def test_uplinks_are_tested_again_from_leaf_to_leaf() -> None:
+    leaves = {f"n{number}": "leaf1" if number < 3 else "leaf2" for number in range(6)}
+
+    def across(client: str, server: str) -> bool:
+        return leaves[client] != leaves[server]
+
+    tests = matrix(6, 1, lambda c, s, r: across(c, s))
+    chosen = pairs(tests, leaves)
+    assert len(chosen) == 3 and all(across(*names) for names, _rail in chosen)
+    assert set.union(*(set(names) for names, _rail in chosen)) == set(leaves), "all at the same time, each once"
+
+    def second(bad: t.Callable[[str, str], bool]) -> list[Measured]:
+        both = [(*way, rail) for names, rail in chosen for way in (sorted(names), sorted(names, reverse=True))]
+        return [Measured(c, s, rail, not bad(c, s), 5.0 if bad(c, s) else 96.0) for c, s, rail in both]
+
+    def confidence(measured: list[Measured]) -> tuple[str, str]:
+        (finding,) = findings(tests, leaves, again=measured)
+        return finding.verdict, finding.observed["confidence"]
+
+    assert confidence(second(across)) == ("fail", "confirmed")
+    assert confidence(second(lambda c, s: False)) == ("unknown", "not reproduced")
+    assert confidence([]) == ("fail", "cannot be told")
+    assert confidence(second(lambda c, s: False)[:-1]) == ("fail", "cannot be told"), "one way was not tested again"
+
+
 def test_the_filters_take_the_findings_of_each_host() -> None:
     filters = FilterModule().filters()
 
