@@ -38,6 +38,10 @@ class Measured:
     passed: bool
     gbps: float | None = None
 
+    def ends(self) -> tuple[End, End]:
+        """The end that sent and the one that received."""
+        return End(self.client, self.rail, SENDS), End(self.server, self.rail, RECEIVES)
+
 
 @dataclass(frozen=True)
 class Absence:
@@ -66,6 +70,11 @@ class End:
     rail: int
     way: str
 
+    @property
+    def port(self) -> tuple[str, int]:
+        """Its host and rail."""
+        return self.host, self.rail
+
 
 @dataclass(frozen=True)
 class Cause:
@@ -79,6 +88,7 @@ class Cause:
     tests: int  # how many tests went through it
     leaf: str = ""  # as a whole
     uplinks: tuple[str, ...] = ()  # of the one leaf to all others, or between these leaves; their inside is well
+    ends: tuple[End, ...] = ()  # of a port, node or leaf: those that are bad
     absence: Absence | None = None  # the earliest: of a host that is gone, or of one of a pair by the other
 
 
@@ -130,7 +140,7 @@ class _Matrix:
         for test in tests:
             self.by_rail[test.rail].append(test)
             self.of_pair[frozenset((test.client, test.server)), test.rail] += 1
-            for end in _ends(test):
+            for end in test.ends():
                 self.through[end].append(test)
                 self.rails_of[end.host].add(end.rail)
                 if test.passed:
@@ -164,10 +174,6 @@ def _unexplained(tests: t.Iterable[Measured], causes: t.Iterable[Cause]) -> list
 def _is_star(tests: t.Iterable[Measured]) -> bool:
     """Whether one host is in all of them: its port explains as much as all that they share."""
     return bool(set.intersection(*({test.client, test.server} for test in tests)))
-
-
-def _ends(test: Measured) -> tuple[End, End]:
-    return End(test.client, test.rail, SENDS), End(test.server, test.rail, RECEIVES)
 
 
 def _gone(tests: t.Sequence[Measured], absences: t.Sequence[Absence]) -> list[Cause]:
@@ -217,7 +223,7 @@ def _bad_ends(tests: list[Measured]) -> list[End]:
     through: dict[End, list[Measured]] = defaultdict(list)
     good: set[End] = set()
     for test in tests:
-        for end in _ends(test):
+        for end in test.ends():
             through[end].append(test)
             if test.passed:
                 good.add(end)
@@ -235,64 +241,101 @@ def _bad_ends(tests: list[Measured]) -> list[End]:
             continue
         bad.append(end)
         del left[end]
-        for across in (other for test in through[end] for other in _ends(test)):
+        for across in (other for test in through[end] for other in test.ends()):
             if across in left:
                 left[across] -= 1
     return bad
 
 
 def _join(ends: list[End], matrix: _Matrix, leaves: Leaves) -> list[Cause]:
-    """Both directions of a port are one port, all ports of a host one node, all hosts of a leaf one leaf."""
-    ways: dict[tuple[str, int], set[str]] = defaultdict(set)
-    for end in ends:
-        ways[(end.host, end.rail)].add(end.way)
-    hosts: dict[str, list[int]] = defaultdict(list)
-    for host, rail in sorted(ways):
-        hosts[host].append(rail)
-    causes = []
-    for leaf, members in _bad_leaves(hosts, matrix, leaves).items():
-        rails = sorted({rail for host in members for rail in hosts[host]})
-        causes.append(_cause("leaf", members, rails, ways, matrix, leaf))
-        hosts = defaultdict(list, {host: own for host, own in hosts.items() if host not in members})
-    for host, rails in hosts.items():
-        if len(rails) > 1 and set(rails) == matrix.rails_of[host]:
-            causes.append(_cause("node", [host], rails, ways, matrix))
-        else:
-            causes += [_cause("port", [host], [rail], ways, matrix) for rail in rails]
+    """Both directions of a port are one port, what all ports of a host share the node, all hosts of a leaf the leaf."""
+    causes = [_cause("leaf", own, matrix, leaf) for leaf, own in _bad_leaves(ends, matrix, leaves).items()]
+    taken = {end for cause in causes for end in cause.ends}
+    for own in _by_host(end for end in ends if end not in taken):
+        causes += [_cause(kind, part, matrix) for kind, part in _node_or_ports(own, matrix.rails_of)]
     return causes
 
 
-def _bad_leaves(hosts: t.Mapping[str, list[int]], matrix: _Matrix, leaves: Leaves) -> dict[str, list[str]]:
-    """Leaves of several hosts all of which are bad, while there are other leaves."""
+def _by_host(ends: t.Iterable[End]) -> list[list[End]]:
+    """The ends of each host, in order."""
+    hosts: dict[str, list[End]] = defaultdict(list)
+    for end in sorted(ends, key=_order):
+        hosts[end.host].append(end)
+    return list(hosts.values())
+
+
+def _order(end: End) -> tuple[str, int, str]:
+    return end.host, end.rail, end.way
+
+
+def _node_or_ports(own: list[End], rails_of: t.Mapping[str, set[int]]) -> list[tuple[str, list[End]]]:
+    """Kind and ends: the node when all rails of the host have a bad way in common, else each port."""
+    ports: dict[int, list[End]] = defaultdict(list)
+    for end in own:
+        ports[end.rail].append(end)
+    shared = set.intersection(*({end.way for end in port} for port in ports.values()))
+    if shared and len(ports) > 1 and set(ports) == rails_of[own[0].host]:
+        return [("node", own)]
+    return [("port", port) for port in ports.values()]
+
+
+def _through(ends: t.AbstractSet[End], tests: t.Iterable[Measured]) -> list[Measured]:
+    return [test for test in tests if not ends.isdisjoint(test.ends())]
+
+
+def _bad_leaves(ends: t.Collection[End], matrix: _Matrix, leaves: Leaves) -> dict[str, list[End]]:
+    """The ends that are bad on all of the several hosts of a leaf, while there are other leaves."""
     members: dict[str, list[str]] = defaultdict(list)
     for host in sorted(matrix.rails_of):
         if host in leaves:
             members[leaves[host]].append(host)
     if len(members) < 2:
         return {}
-    return {leaf: own for leaf, own in members.items() if len(own) > 1 and all(host in hosts for host in own)}
+    suspected: dict[str, set[tuple[int, str]]] = defaultdict(set)
+    for end in ends:
+        if len(members.get(leaves.get(end.host, ""), ())) > 1:
+            suspected[leaves[end.host]].add((end.rail, end.way))
+    bad = set(ends)
+    found: dict[str, list[End]] = {}
+    for leaf, ways in sorted(suspected.items()):
+        columns = [[End(host, rail, way) for host in members[leaf]] for rail, way in sorted(ways)]
+        shared = [end for column in columns if bad.issuperset(column) for end in column]
+        if shared:
+            found[leaf] = shared
+    return found
 
 
-def _cause(
-    kind: str,
-    hosts: list[str],
-    rails: list[int],
-    ways: t.Mapping[tuple[str, int], set[str]],
-    matrix: _Matrix,
-    leaf: str = "",
-) -> Cause:
-    ends = [End(host, rail, way) for host in hosts for rail in rails for way in sorted(ways.get((host, rail), ()))]
-    # Once each, in order: a test between two bad ends goes through both.
-    through = list(dict.fromkeys(test for end in ends for test in matrix.through[end]))
+def _cause(kind: str, ends: t.Iterable[End], matrix: _Matrix, leaf: str = "") -> Cause:
+    own = sorted(ends, key=_order)
+    # Once each, in order: a test between two bad ends goes through both. None of them passes.
+    return _of_ends(kind, own, dict.fromkeys(test for end in own for test in matrix.through[end]), leaf)
+
+
+def _of_ends(kind: str, ends: t.Sequence[End], through: t.Collection[Measured], leaf: str = "") -> Cause:
     return Cause(
         kind,
-        tuple(hosts),
-        tuple(rails),
+        tuple(dict.fromkeys(end.host for end in ends)),
+        tuple(sorted({end.rail for end in ends})),
         tuple(sorted({end.way for end in ends})),
-        tuple(test for test in through if not test.passed),
+        tuple(through),
         len(through),
         leaf,
+        ends=tuple(ends),
     )
+
+
+def without_ports(cause: Cause, ports: t.Collection[tuple[str, int]], tests: t.Iterable[Measured]) -> list[Cause]:
+    """A node or leaf as two parts, each as nodes and ports: what is left of it without ``ports``, then these."""
+    rails_of: dict[str, set[int]] = defaultdict(set)
+    for end in (end for test in tests for end in test.ends()):
+        rails_of[end.host].add(end.rail)
+    parts = ([end for end in cause.ends if (end.port in ports) is inside] for inside in (False, True))
+    return [
+        _of_ends(kind, ends, _through(frozenset(ends), cause.failures))
+        for part in parts
+        for own in _by_host(part)
+        for kind, ends in _node_or_ports(own, rails_of)
+    ]
 
 
 class _Across(t.NamedTuple):
@@ -344,7 +387,7 @@ def _bad_ways(failed: t.Iterable[Measured], matrix: _Matrix, leaves: Leaves) -> 
     return {
         way: own
         for way, own in ways.items()
-        if len(own) > 1 and all(end in matrix.good for test in own for end in _ends(test))
+        if len(own) > 1 and all(end in matrix.good for test in own for end in test.ends())
     }
 
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 
 from ..findings import FAIL, PASS, UNKNOWN, Finding
 from .analysis import Absence, Cause, Leaves, Measured, explain
-from .retest import NOT_REPRODUCED, Settled, choose, settle
+from .retest import NOT_REPRODUCED, Settled, choose, narrow, settle
 
 _REMEDIES = {
     "gone": "look at its power, console and kernel log; then test again: nothing was proven with it after that",
@@ -51,7 +51,8 @@ def findings(
         _gone(cause, cause.absence)
         if cause.kind == "gone" and cause.absence
         else _finding(cause, settle(cause, own, again), partners)
-        for cause, own in zip(causes, retests)
+        for whole, own in zip(causes, retests)
+        for cause in narrow(whole, own, again, tests)
     ]
 
 

@@ -113,6 +113,27 @@ def test_a_leaf_where_leaves_are_known() -> None:
     assert sorted(named(bad)) == [("node", ("n0",), (0, 1)), ("node", ("n1",), (0, 1))], "unknown leaves: nodes"
 
 
+def test_different_faults_of_its_hosts_are_no_bad_leaf() -> None:
+    """One sends badly on one rail, the other receives badly on another: two ports, on whatever leaf."""
+    leaves = leaves_of(4, 2)
+    tests = matrix(4, 2, lambda c, s, r: (c, r) == ("n0", 0) or (s, r) == ("n1", 1))
+    assert named(tests, leaves) == [("port", ("n0",), (0,)), ("port", ("n1",), (1,))]
+
+
+def test_a_leaf_takes_what_its_hosts_share_and_leaves_them_the_rest() -> None:
+    """Both fail on rail 0; one of them receives badly on rail 1 as well."""
+    leaves = leaves_of(6, 2)
+    tests = matrix(6, 2, lambda c, s, r: (r == 0 and bool({"n0", "n1"} & {c, s})) or (s, r) == ("n1", 1))
+    assert named(tests, leaves) == [("leaf", ("n0", "n1"), (0,)), ("port", ("n1",), (1,))]
+
+
+def test_ports_that_fail_in_different_ways_are_no_bad_node() -> None:
+    tests = matrix(4, 2, lambda c, s, r: (c, r) == ("n0", 0) or (s, r) == ("n0", 1))
+    assert named(tests) == [("port", ("n0",), (0,)), ("port", ("n0",), (1,))]
+    shared = matrix(4, 2, lambda c, s, r: c == "n0" or (s, r) == ("n0", 1))
+    assert named(shared) == [("node", ("n0",), (0, 1))]
+
+
 def leaves_of(count: int, hosts_a_leaf: int) -> dict[str, str]:
     """n0 … by turns of so many on leaf1, leaf2, …"""
     return {f"n{number}": f"leaf{number // hosts_a_leaf + 1}" for number in range(count)}
@@ -167,7 +188,7 @@ def test_a_good_matrix_passes_once_and_no_matrix_says_nothing() -> None:
 
 
 @given(
-    st.lists(
+    tests=st.lists(
         st.builds(
             Measured,
             client=st.sampled_from("abcd"),
@@ -176,10 +197,11 @@ def test_a_good_matrix_passes_once_and_no_matrix_says_nothing() -> None:
             passed=st.booleans(),
         ),
         unique_by=lambda test: (test.client, test.server, test.rail),
-    )
+    ),
+    leaves=st.dictionaries(st.sampled_from("abcdwxyz"), st.sampled_from(["leaf1", "leaf2", "leaf3"])),
 )
-def test_every_failure_is_explained_and_no_good_test_is_blamed(tests: list[Measured]) -> None:
-    causes = explain(tests)
+def test_every_failure_is_explained_and_no_good_test_is_blamed(tests: list[Measured], leaves: dict[str, str]) -> None:
+    causes = explain(tests, leaves)
     assert {test for cause in causes for test in cause.failures} == {test for test in tests if not test.passed}
     for cause in causes:
         assert cause.failures and cause.tests >= len(cause.failures)

@@ -93,6 +93,63 @@ def test_a_pair_is_confirmed_only_by_its_ends_doing_well() -> None:
     assert settled(PAIR, only_the_pair)[1] == "cannot be told"
 
 
+NODE = matrix(5, 2, lambda c, s, r: "n2" in (c, s))
+ONE_WAY = matrix(5, 1, lambda c, s, r: (c, s) == ("n1", "n3"))
+
+
+def found(tests: list[Measured], second: list[Measured]) -> list[tuple[str, str, list[str], list[int], str]]:
+    """Verdict, kind, hosts, rails and confidence of each finding."""
+    return [
+        (f.verdict, f.observed["kind"], f.observed["hosts"], f.observed["rails"], f.observed["confidence"])
+        for f in findings(tests, again=second)
+    ]
+
+
+def test_a_pair_is_not_cleared_by_the_direction_that_had_passed() -> None:
+    second = [m for m in again(ONE_WAY, lambda c, s, r: False) if (m.client, m.server) != ("n1", "n3")]
+    ((verdict, kind, _hosts, _rails, confidence),) = found(ONE_WAY, second)
+    assert (verdict, kind, confidence) == ("fail", "pair", "cannot be told")
+    assert settled(ONE_WAY, again(ONE_WAY, lambda c, s, r: (c, s) == ("n1", "n3")))[:2] == ("fail", "confirmed")
+
+
+def test_a_port_is_not_cleared_by_one_direction_when_both_had_failed() -> None:
+    second = [m for m in again(PORT, lambda c, s, r: False) if m.client == "n2"]
+    verdict, confidence, cause = settled(PORT, second)
+    assert (verdict, confidence) == ("fail", "cannot be told") and "not all of it was tested again" in cause
+
+
+def test_a_node_of_which_one_rail_was_not_tested_again_is_not_cleared() -> None:
+    for rail in (0, 1):
+        second = [m for m in again(NODE, lambda c, s, r: False) if m.rail == rail]
+        assert found(NODE, second) == [("fail", "node", ["n2"], [0, 1], "cannot be told")]
+
+
+def test_a_node_that_fails_on_one_rail_only_the_second_time_is_a_port() -> None:
+    second = again(NODE, lambda c, s, r: r == 1 and "n2" in (c, s))
+    failed, cleared = findings(NODE, again=second)
+    assert (failed.verdict, failed.host) == ("fail", "n2")
+    assert failed.cause.startswith("the port of n2 on rail 1: 8 of 8 tests fail")
+    assert failed.observed["confidence"] == "confirmed" and {m["rail"] for m in failed.observed["retested"]} == {1}
+    assert (cleared.verdict, cleared.observed["confidence"]) == ("unknown", "not reproduced")
+    assert cleared.cause.startswith("the port of n2 on rail 0: 8 of 8 tests fail")
+    assert found(NODE, again(NODE, lambda c, s, r: "n2" in (c, s))) == [("fail", "node", ["n2"], [0, 1], "confirmed")]
+
+
+def test_of_a_leaf_only_the_hosts_that_fail_again_are_blamed() -> None:
+    leaves = {f"n{number}": "leaf1" if number < 2 else "leaf2" for number in range(6)}
+    tests = matrix(6, 2, lambda c, s, r: bool({"n0", "n1"} & {c, s}))
+    second = [
+        Measured(*way, rail, "n1" not in way, 50.0)
+        for names, rail in pairs(tests, leaves)
+        for way in (sorted(names), sorted(names, reverse=True))
+    ]
+    told = [
+        (f.verdict, f.observed["kind"], f.observed["hosts"], f.observed["confidence"])
+        for f in findings(tests, leaves, again=second)
+    ]
+    assert told == [("fail", "node", ["n1"], "confirmed"), ("unknown", "node", ["n0"], "not reproduced")]
+
+
 @given(count=st.integers(3, 12), rails=st.integers(1, 3), data=st.data())
 def test_no_suspect_is_another_ones_good_partner(count: int, rails: int, data: st.DataObject) -> None:
     numbers = data.draw(st.sets(st.integers(0, count - 1), max_size=count))
