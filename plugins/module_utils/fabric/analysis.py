@@ -20,6 +20,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from ..findings import FAIL, PASS
+from .coverage import rail_number
 
 SENDS, RECEIVES = "sends", "receives"
 _FEW = 3  # hosts on a rail from which on a rail as a whole can be told from its ends
@@ -104,12 +105,15 @@ def _seen(finding: t.Mapping[str, t.Any], checks: t.Collection[str]) -> t.Mappin
 
 
 def measured_from(findings: t.Iterable[t.Mapping[str, t.Any]], checks: t.Collection[str]) -> list[Measured]:
-    """The judged measurements among findings; of two on one pair and direction the last stands."""
+    """The judged measurements among findings; of two on one pair and direction the last stands.
+
+    Raises ValueError for a rail that is no number of one.
+    """
     found: dict[tuple[str, str, int], Measured] = {}
     for finding in findings:
         seen = _seen(finding, checks)
         if seen is not None:
-            key = (seen["client"], seen["server"], int(seen["rail"]))
+            key = (seen["client"], seen["server"], rail_number(seen["rail"]))
             found[key] = Measured(*key, finding["verdict"] == PASS, seen.get("gbps"))
     return list(found.values())
 

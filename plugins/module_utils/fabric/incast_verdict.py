@@ -9,11 +9,13 @@ makes the receiver send CNPs, and the senders slow down. Where that comes too la
 
 from __future__ import annotations
 
+import math
 import re
 import typing as t
 from collections import Counter
 from dataclasses import dataclass, field
 
+from ..errors import PolicyError, brief
 from ..findings import FAIL, PASS, UNKNOWN, Finding
 
 if t.TYPE_CHECKING:
@@ -66,6 +68,35 @@ class Part:
     def most(self, pattern: str) -> int:
         """What the one of them grew by that grew most: several may count the same packet."""
         return max((amount for name, amount in self.deltas.items() if re.fullmatch(pattern, name)), default=0)
+
+
+def parse_parts(raw: t.Any) -> list[Part]:
+    """Parts as run_incast returned them; empty ones are of hosts without one. Raises PolicyError for anything else."""
+    parts = [part for part in raw if part] if isinstance(raw, (list, tuple)) else [raw]
+    wrong = [part for part in parts if not _is_part(part)]
+    if wrong:
+        raise PolicyError(f"parts: {brief(wrong[0])} … what fabric_incast returned as part was expected")
+    return [Part(**part) for part in parts]
+
+
+def _is_part(raw: t.Any) -> bool:
+    required = {"host", "role", "rail", "netdev", "deltas"}
+    if not isinstance(raw, dict) or not required <= set(raw) <= {*required, "simulated", "runs"}:
+        return False
+    deltas, simulated, runs = raw["deltas"], raw.get("simulated", ()), raw.get("runs", ())
+    return (
+        isinstance(deltas, dict)
+        and all(isinstance(amount, int) for amount in deltas.values())
+        and isinstance(simulated, (list, tuple))
+        and all(name in deltas for name in simulated)
+        and isinstance(runs, (list, tuple))
+        and all(isinstance(run, dict) and {"gbps", "failure", "cause"} <= set(run) for run in runs)
+        and all(run["gbps"] is None or _is_rate(run["gbps"]) for run in runs)
+    )
+
+
+def _is_rate(value: t.Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
 
 
 @dataclass

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import typing as t
 
+import pytest
+from ansible.errors import AnsibleFilterError
 from ansible_collections.lossless.roce.plugins.filter.fabric_ports import FilterModule
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.analysis import Measured, explain
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.blame import findings, suspects
@@ -192,6 +194,15 @@ def test_uplinks_are_tested_again_from_leaf_to_leaf() -> None:
     assert confidence(second(lambda c, s: False)) == ("unknown", "not reproduced")
     assert confidence([]) == ("fail", "cannot be told")
     assert confidence(second(lambda c, s: False)[:-1]) == ("fail", "cannot be told"), "one way was not tested again"
+
+
+@pytest.mark.parametrize("rail", [float("inf"), float("nan"), 1.9, True, "x", "\u0663", -1])
+@pytest.mark.parametrize("name", ["suspects", "analysed"])
+def test_a_finding_with_a_rail_that_is_none_is_refused(name: str, rail: t.Any) -> None:
+    seen = {"client": "a", "server": "b", "rail": rail, "gbps": 97.0}
+    raw = [[{"check": "ib_write_bw", "verdict": "pass", "observed": seen}]]
+    with pytest.raises(AnsibleFilterError, match="findings: rail .* is no whole number from 0 .* was expected"):
+        FilterModule().filters()[name](raw)
 
 
 def test_the_filters_take_the_findings_of_each_host() -> None:
