@@ -36,6 +36,8 @@ _BYTES = re.compile(r"rx_prio([0-7])_bytes")
 _TRAFFIC_BYTES = 1 << 16
 # Congestion control may leave some of a full link unused, but not as much of it.
 _COLLAPSED_SHARE = 0.5
+# Averages of senders that start and end apart add up to more than the link, but not to as much of it.
+_IMPOSSIBLE_SHARE = 1.5
 _PFC_REMEDY = (
     "module lossless.roce.pfc (playbook lossless.roce.drift) on the hosts, and PFC on every port of the switch"
 )
@@ -338,13 +340,21 @@ def _judge_rates(seen: _Seen, policy: Policy, verdict: _Verdict) -> None:
     if unknown:
         verdict.cannot_tell(f"no rate is known of {_names(unknown)}", "see the output of the senders' programs")
     elif policy.link_gbps is None:
-        verdict.cannot_tell("the policy declares no link_gbps, so whether the port was full is not known", "set it")
+        verdict.cannot_tell(
+            "the policy declares no link_gbps, so whether the port was full is not known", "link_gbps in roce_policy"
+        )
     elif sum(seen.rates()) < policy.link_gbps * _COLLAPSED_SHARE:
         verdict.is_wrong(
             f"{len(seen.rates())} sender(s) sent {sum(seen.rates()):.4g} Gb/s in sum, less than half of"
             f" {policy.link_gbps:g} Gb/s, although there were signs of congestion",
             "the tests of the senders with this port one by one; thresholds of marks (ECN) on the switch, and the"
             " senders' reaction point (roce_rp); more queue pairs or larger messages",
+        )
+    elif sum(seen.rates()) > policy.link_gbps * _IMPOSSIBLE_SHARE:
+        verdict.cannot_tell(
+            f"{len(seen.rates())} sender(s) sent {sum(seen.rates()):.4g} Gb/s in sum, which a link of"
+            f" {policy.link_gbps:g} Gb/s does not carry: they took turns, or link_gbps is not this port's",
+            "a longer fabric_test_incast_duration; link_gbps of the policy",
         )
 
 

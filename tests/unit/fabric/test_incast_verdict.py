@@ -226,6 +226,13 @@ def test_senders_that_hardly_send_do_not_pass() -> None:
     assert judged(parts(gbps=17.0)).verdict == "pass", "congestion control may leave some of the link unused"
 
 
+def test_senders_that_took_turns_do_not_pass() -> None:
+    """More in sum than the link carries: each had it to itself for a while."""
+    finding = judged(parts(gbps=98.0))
+    assert finding.verdict == "unknown" and "294 Gb/s in sum, which a link of 100 Gb/s does not carry" in finding.cause
+    assert judged(parts(gbps=40.0)).verdict == "pass", "starts and ends never fall together"
+
+
 def test_a_pass_needs_the_rate_of_every_sender_and_of_the_link() -> None:
     finding = judged(with_n2(SENDER, runs=[run("n0", None)]))
     assert finding.verdict == "unknown" and "no rate is known of n2" in finding.cause
