@@ -8,7 +8,7 @@ import functools
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.lossless.roce.plugins.module_utils.errors import RoceError
+from ansible_collections.lossless.roce.plugins.module_utils.errors import PolicyError, RoceError, brief
 from ansible_collections.lossless.roce.plugins.module_utils.fabric import analysis, blame
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.bandwidth import TOOLS
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.coverage import (
@@ -22,7 +22,7 @@ from ansible_collections.lossless.roce.plugins.module_utils.fabric.coverage impo
     skipped_tests,
 )
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.incast import plan, wanted_names
-from ansible_collections.lossless.roce.plugins.module_utils.fabric.incast_verdict import Part, judge
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.incast_verdict import judge, parse_parts
 from ansible_collections.lossless.roce.plugins.module_utils.policy import parse_policy
 
 DOCUMENTATION = r"""
@@ -31,7 +31,7 @@ short_description: The ports of a host as the other hosts need to know them
 version_added: 0.1.0
 description:
   - Takes what M(lossless.roce.roce_info) found out on the declared ports, and refuses a port without rail or address,
-    and two ports on one rail, by name.
+    a rail that is no whole number from 0, and two ports on one rail, by name.
 positional: []
 options:
   _input:
@@ -57,17 +57,21 @@ _value:
 """
 
 
-def _told(function: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
+_PORTS = ("roce_ports", "host: [{name, rail, address}, …] with one port on a rail")
+_FINDINGS = ("findings", "of each host a list of {check, verdict, observed: {client, server, rail, gbps}}")
+
+
+def _told(function: t.Callable[..., t.Any], what_it_takes: tuple[str, str] = _PORTS) -> t.Callable[..., t.Any]:
     """The function, with what is wrong with its input as one clear error."""
+    name, expected = what_it_takes
 
     @functools.wraps(function)
     def checked(*arguments: t.Any) -> t.Any:
         try:
             return function(*arguments)
         except (KeyError, TypeError, AttributeError, ValueError) as exc:
-            expected = "host: [{name, rail, address}, …] with one port on a rail"
             what = str(exc) if isinstance(exc, ValueError) else repr(exc)
-            raise AnsibleFilterError(f"roce_ports: {what} … {expected} was expected") from exc
+            raise AnsibleFilterError(f"{name}: {what} … {expected} was expected") from exc
 
     return checked
 
@@ -118,9 +122,11 @@ def incast_verdict(
     parts: t.Iterable[t.Mapping[str, t.Any]], planned: t.Mapping[str, t.Any], policy: t.Mapping[str, t.Any]
 ) -> list[dict[str, t.Any]]:
     """The finding on an incast from the parts of its hosts, as a list."""
-    found = [Part(**part) for part in parts if part]
-    who = {key: planned[key] for key in ("receiver", "senders", "rail")}
-    return [judge(found, parse_policy(policy), **who).as_dict()]
+    keys = ("receiver", "senders", "rail")
+    if not isinstance(planned, dict) or not set(keys) <= set(planned) or not isinstance(planned["senders"], list):
+        raise PolicyError(f"planned: {brief(planned)} … what incast_plan returned was expected")
+    who = {key: planned[key] for key in keys}
+    return [judge(parse_parts(parts), parse_policy(policy), **who).as_dict()]
 
 
 class FilterModule:
@@ -130,12 +136,14 @@ class FilterModule:
         functions: dict[str, t.Callable[..., t.Any]] = {
             "matrix_hosts": matrix_hosts,
             "peers": peers_of,
-            "broken_pairs": broken_pairs,
-            "skipped_tests": skipped_tests,
             "fabric_ports": fabric_ports,
             "lonely_rails": lonely_rails,
             "absent_host": absent_host,
             "leaves": leaves_of,
+        }
+        of_findings: dict[str, t.Callable[..., t.Any]] = {
+            "broken_pairs": broken_pairs,
+            "skipped_tests": skipped_tests,
             "analysed": analysed,
             "suspects": suspects,
         }
@@ -146,5 +154,6 @@ class FilterModule:
         }
         return {
             **{name: _told(function) for name, function in functions.items()},
+            **{name: _told(function, _FINDINGS) for name, function in of_findings.items()},
             **{name: _refused(function) for name, function in refusing.items()},
         }

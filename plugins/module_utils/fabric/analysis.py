@@ -5,7 +5,8 @@
 An end is one port in one direction: what it sends (it is the client) or what it receives. An end is to
 blame when all of its tests fail, with several partners, while those partners do well with others: a row
 or a column of a rail's heat map. Ends are taken one by one, the one that explains most first; what is
-left over are single pairs. A host that stopped answering explains by itself what gave no result with it.
+left over are uplinks between leaves, where all pairs across fail, and single pairs. A host that stopped
+answering explains by itself what gave no result with it.
 
 All of it is close to linear in the number of tests: 512 hosts make 261,632 of them on one rail.
 """
@@ -19,6 +20,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from ..findings import FAIL, PASS
+from .coverage import rail_number
 
 SENDS, RECEIVES = "sends", "receives"
 _FEW = 3  # hosts on a rail from which on a rail as a whole can be told from its ends
@@ -36,6 +38,10 @@ class Measured:
     rail: int
     passed: bool
     gbps: float | None = None
+
+    def ends(self) -> tuple[End, End]:
+        """The end that sent and the one that received."""
+        return End(self.client, self.rail, SENDS), End(self.server, self.rail, RECEIVES)
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,11 @@ class End:
     rail: int
     way: str
 
+    @property
+    def port(self) -> tuple[str, int]:
+        """Its host and rail."""
+        return self.host, self.rail
+
 
 @dataclass(frozen=True)
 class Cause:
@@ -76,8 +87,10 @@ class Cause:
     ways: tuple[str, ...]
     failures: tuple[Measured, ...]
     tests: int  # how many tests went through it
-    leaf: str = ""
-    absence: Absence | None = None  # of a host that is gone: the earliest
+    leaf: str = ""  # as a whole
+    uplinks: tuple[str, ...] = ()  # of the one leaf to all others, or between these leaves; their inside is well
+    ends: tuple[End, ...] = ()  # of a port, node or leaf: those that are bad
+    absence: Absence | None = None  # the earliest: of a host that is gone, or of one of a pair by the other
 
 
 Leaves = t.Mapping[str, str]
@@ -92,12 +105,15 @@ def _seen(finding: t.Mapping[str, t.Any], checks: t.Collection[str]) -> t.Mappin
 
 
 def measured_from(findings: t.Iterable[t.Mapping[str, t.Any]], checks: t.Collection[str]) -> list[Measured]:
-    """The judged measurements among findings; of two on one pair and direction the last stands."""
+    """The judged measurements among findings; of two on one pair and direction the last stands.
+
+    Raises ValueError for a rail that is no number of one.
+    """
     found: dict[tuple[str, str, int], Measured] = {}
     for finding in findings:
         seen = _seen(finding, checks)
         if seen is not None:
-            key = (seen["client"], seen["server"], int(seen["rail"]))
+            key = (seen["client"], seen["server"], rail_number(seen["rail"]))
             found[key] = Measured(*key, finding["verdict"] == PASS, seen.get("gbps"))
     return list(found.values())
 
@@ -124,12 +140,15 @@ class _Matrix:
         self.by_rail: dict[int, list[Measured]] = defaultdict(list)
         self.rails_of: dict[str, set[int]] = defaultdict(set)
         self.of_pair: dict[tuple[frozenset[str], int], int] = defaultdict(int)
+        self.good: set[End] = set()
         for test in tests:
             self.by_rail[test.rail].append(test)
             self.of_pair[frozenset((test.client, test.server)), test.rail] += 1
-            for end in _ends(test):
+            for end in test.ends():
                 self.through[end].append(test)
                 self.rails_of[end.host].add(end.rail)
+                if test.passed:
+                    self.good.add(end)
 
 
 def explain(
@@ -142,24 +161,30 @@ def explain(
     bad_ends: list[End] = []
     for rail, on_rail in sorted(matrix.by_rail.items()):
         hosts = {test.client for test in on_rail} | {test.server for test in on_rail}
-        if len(hosts) >= _FEW and not any(test.passed for test in on_rail):
+        if not any(test.passed for test in on_rail) and len(hosts) >= _FEW and not _is_star(on_rail):
             causes.append(Cause("rail", tuple(sorted(hosts)), (rail,), (), tuple(on_rail), len(on_rail)))
         else:
             bad_ends += _bad_ends(on_rail)
     causes += _join(bad_ends, matrix, leaves or {})
+    causes += _uplinks(_unexplained(tests, causes), matrix, leaves or {})
+    return causes + _pairs(_unexplained(tests, causes), matrix, absences)
+
+
+def _unexplained(tests: t.Iterable[Measured], causes: t.Iterable[Cause]) -> list[Measured]:
     explained = {test for cause in causes for test in cause.failures}
-    return causes + _pairs([test for test in tests if not test.passed and test not in explained], matrix)
+    return [test for test in tests if not test.passed and test not in explained]
 
 
-def _ends(test: Measured) -> tuple[End, End]:
-    return End(test.client, test.rail, SENDS), End(test.server, test.rail, RECEIVES)
+def _is_star(tests: t.Iterable[Measured]) -> bool:
+    """Whether one host is in all of them: its port explains as much as all that they share."""
+    return bool(set.intersection(*({test.client, test.server} for test in tests)))
 
 
 def _gone(tests: t.Sequence[Measured], absences: t.Sequence[Absence]) -> list[Cause]:
     """Hosts that others gave up, and that never said so of anybody: two that miss each other have a bad path."""
-    alive = {absence.reporter for absence in absences}
+    alive = {absence.reporter for absence in absences} | _living(tests, absences)
     earliest: dict[str, Absence] = {}
-    for absence in sorted(absences, key=lambda a: (a.step(), a.time_of_day(), a.reporter), reverse=True):
+    for absence in sorted(absences, key=_when, reverse=True):
         if absence.host not in alive:
             earliest[absence.host] = absence
     causes = []
@@ -174,6 +199,25 @@ def _gone(tests: t.Sequence[Measured], absences: t.Sequence[Absence]) -> list[Ca
     return causes
 
 
+def _when(absence: Absence) -> tuple[int, str, str]:
+    return absence.step(), absence.time_of_day(), absence.reporter
+
+
+def _living(tests: t.Iterable[Measured], absences: t.Iterable[Absence]) -> set[str]:
+    """Hosts given up by no more partners than they have results with.
+
+    What counts are a host's results as a client: it tells them itself, at the end of its part.
+    """
+    results: dict[str, set[str]] = defaultdict(set)
+    for test in tests:
+        if test.passed or test.gbps is not None:
+            results[test.client].add(test.server)
+    reporters: dict[str, set[str]] = defaultdict(set)
+    for absence in absences:
+        reporters[absence.host].add(absence.reporter)
+    return {host for host, own in reporters.items() if len(results[host] - own) >= len(own)}
+
+
 def _bad_ends(tests: list[Measured]) -> list[End]:
     """Ends whose tests all fail, with at least two partners, the one with most failures first.
 
@@ -183,7 +227,7 @@ def _bad_ends(tests: list[Measured]) -> list[End]:
     through: dict[End, list[Measured]] = defaultdict(list)
     good: set[End] = set()
     for test in tests:
-        for end in _ends(test):
+        for end in test.ends():
             through[end].append(test)
             if test.passed:
                 good.add(end)
@@ -201,68 +245,159 @@ def _bad_ends(tests: list[Measured]) -> list[End]:
             continue
         bad.append(end)
         del left[end]
-        for across in (other for test in through[end] for other in _ends(test)):
+        for across in (other for test in through[end] for other in test.ends()):
             if across in left:
                 left[across] -= 1
     return bad
 
 
 def _join(ends: list[End], matrix: _Matrix, leaves: Leaves) -> list[Cause]:
-    """Both directions of a port are one port, all ports of a host one node, all hosts of a leaf one leaf."""
-    ways: dict[tuple[str, int], set[str]] = defaultdict(set)
-    for end in ends:
-        ways[(end.host, end.rail)].add(end.way)
-    hosts: dict[str, list[int]] = defaultdict(list)
-    for host, rail in sorted(ways):
-        hosts[host].append(rail)
-    causes = []
-    for leaf, members in _bad_leaves(hosts, matrix, leaves).items():
-        rails = sorted({rail for host in members for rail in hosts[host]})
-        causes.append(_cause("leaf", members, rails, ways, matrix, leaf))
-        hosts = defaultdict(list, {host: own for host, own in hosts.items() if host not in members})
-    for host, rails in hosts.items():
-        if len(rails) > 1 and set(rails) == matrix.rails_of[host]:
-            causes.append(_cause("node", [host], rails, ways, matrix))
-        else:
-            causes += [_cause("port", [host], [rail], ways, matrix) for rail in rails]
+    """Both directions of a port are one port, what all ports of a host share the node, all hosts of a leaf the leaf."""
+    causes = [_cause("leaf", own, matrix, leaf) for leaf, own in _bad_leaves(ends, matrix, leaves).items()]
+    taken = {end for cause in causes for end in cause.ends}
+    for own in _by_host(end for end in ends if end not in taken):
+        causes += [_cause(kind, part, matrix) for kind, part in _node_or_ports(own, matrix.rails_of)]
     return causes
 
 
-def _bad_leaves(hosts: t.Mapping[str, list[int]], matrix: _Matrix, leaves: Leaves) -> dict[str, list[str]]:
-    """Leaves of several hosts all of which are bad, while there are other leaves."""
+def _by_host(ends: t.Iterable[End]) -> list[list[End]]:
+    """The ends of each host, in order."""
+    hosts: dict[str, list[End]] = defaultdict(list)
+    for end in sorted(ends, key=_order):
+        hosts[end.host].append(end)
+    return list(hosts.values())
+
+
+def _order(end: End) -> tuple[str, int, str]:
+    return end.host, end.rail, end.way
+
+
+def _node_or_ports(own: list[End], rails_of: t.Mapping[str, set[int]]) -> list[tuple[str, list[End]]]:
+    """Kind and ends: the node when all rails of the host have a bad way in common, else each port."""
+    ports: dict[int, list[End]] = defaultdict(list)
+    for end in own:
+        ports[end.rail].append(end)
+    shared = set.intersection(*({end.way for end in port} for port in ports.values()))
+    if shared and len(ports) > 1 and set(ports) == rails_of[own[0].host]:
+        return [("node", own)]
+    return [("port", port) for port in ports.values()]
+
+
+def _through(ends: t.AbstractSet[End], tests: t.Iterable[Measured]) -> list[Measured]:
+    return [test for test in tests if not ends.isdisjoint(test.ends())]
+
+
+def _bad_leaves(ends: t.Collection[End], matrix: _Matrix, leaves: Leaves) -> dict[str, list[End]]:
+    """The ends that are bad on all of the several hosts of a leaf, while there are other leaves."""
     members: dict[str, list[str]] = defaultdict(list)
     for host in sorted(matrix.rails_of):
         if host in leaves:
             members[leaves[host]].append(host)
     if len(members) < 2:
         return {}
-    return {leaf: own for leaf, own in members.items() if len(own) > 1 and all(host in hosts for host in own)}
+    suspected: dict[str, set[tuple[int, str]]] = defaultdict(set)
+    for end in ends:
+        if len(members.get(leaves.get(end.host, ""), ())) > 1:
+            suspected[leaves[end.host]].add((end.rail, end.way))
+    bad = set(ends)
+    found: dict[str, list[End]] = {}
+    for leaf, ways in sorted(suspected.items()):
+        columns = [[End(host, rail, way) for host in members[leaf]] for rail, way in sorted(ways)]
+        shared = [end for column in columns if bad.issuperset(column) for end in column]
+        if shared:
+            found[leaf] = shared
+    return found
 
 
-def _cause(
-    kind: str,
-    hosts: list[str],
-    rails: list[int],
-    ways: t.Mapping[tuple[str, int], set[str]],
-    matrix: _Matrix,
-    leaf: str = "",
-) -> Cause:
-    ends = [End(host, rail, way) for host in hosts for rail in rails for way in sorted(ways.get((host, rail), ()))]
-    # Once each, in order: a test between two bad ends goes through both.
-    through = list(dict.fromkeys(test for end in ends for test in matrix.through[end]))
+def _cause(kind: str, ends: t.Iterable[End], matrix: _Matrix, leaf: str = "") -> Cause:
+    own = sorted(ends, key=_order)
+    # Once each, in order: a test between two bad ends goes through both. None of them passes.
+    return _of_ends(kind, own, dict.fromkeys(test for end in own for test in matrix.through[end]), leaf)
+
+
+def _of_ends(kind: str, ends: t.Sequence[End], through: t.Collection[Measured], leaf: str = "") -> Cause:
     return Cause(
         kind,
-        tuple(hosts),
-        tuple(rails),
+        tuple(dict.fromkeys(end.host for end in ends)),
+        tuple(sorted({end.rail for end in ends})),
         tuple(sorted({end.way for end in ends})),
-        tuple(test for test in through if not test.passed),
+        tuple(through),
         len(through),
         leaf,
+        ends=tuple(ends),
     )
 
 
-def _pairs(failed: list[Measured], matrix: _Matrix) -> list[Cause]:
+def without_ports(cause: Cause, ports: t.Collection[tuple[str, int]], tests: t.Iterable[Measured]) -> list[Cause]:
+    """A node or leaf as two parts, each as nodes and ports: what is left of it without ``ports``, then these."""
+    rails_of: dict[str, set[int]] = defaultdict(set)
+    for end in (end for test in tests for end in test.ends()):
+        rails_of[end.host].add(end.rail)
+    parts = ([end for end in cause.ends if (end.port in ports) is inside] for inside in (False, True))
+    return [
+        _of_ends(kind, ends, _through(frozenset(ends), cause.failures))
+        for part in parts
+        for own in _by_host(part)
+        for kind, ends in _node_or_ports(own, rails_of)
+    ]
+
+
+class _Across(t.NamedTuple):
+    """From one leaf to another on a rail."""
+
+    client: str
+    server: str
+    rail: int
+
+
+def _uplinks(failed: list[Measured], matrix: _Matrix, leaves: Leaves) -> list[Cause]:
+    """Leaves between which all fails that no port explains, while their hosts do well otherwise.
+
+    Leaves are taken for hosts then: one without a good way to others explains more than the ways one by one.
+    """
+    bad = _bad_ways(failed, matrix, leaves)
+    if not bad:
+        return []
+    tried: dict[_Across, int] = defaultdict(int)
+    passed: set[_Across] = set()
+    for test in (test for on_rail in matrix.by_rail.values() for test in on_rail):
+        way = _across(test, leaves)
+        if way is not None:
+            tried[way] += 1
+            passed.update([way] if test.passed else [])
+    between = [Measured(*way, way in passed) for way in tried if way in passed or way in bad]
+    causes = []
+    for cause in explain(between):
+        ways = [_Across(test.client, test.server, test.rail) for test in cause.failures]
+        own = [test for way in ways for test in bad[way]]
+        hosts = {host for test in own for host in (test.client, test.server) if leaves[host] in cause.hosts}
+        count = sum(tried[way] for way in ways)
+        causes.append(Cause("leaf", tuple(sorted(hosts)), cause.rails, (), tuple(own), count, uplinks=cause.hosts))
+    return causes
+
+
+def _across(test: Measured, leaves: Leaves) -> _Across | None:
+    one, other = leaves.get(test.client), leaves.get(test.server)
+    return None if one is None or other is None or one == other else _Across(one, other, test.rail)
+
+
+def _bad_ways(failed: t.Iterable[Measured], matrix: _Matrix, leaves: Leaves) -> dict[_Across, list[Measured]]:
+    """What failed from leaf to leaf, where that is more than a pair, and each end did well with another host."""
+    ways: dict[_Across, list[Measured]] = defaultdict(list)
+    for test in failed:
+        way = _across(test, leaves)
+        if way is not None:
+            ways[way].append(test)
+    return {
+        way: own
+        for way, own in ways.items()
+        if len(own) > 1 and all(end in matrix.good for test in own for end in test.ends())
+    }
+
+
+def _pairs(failed: list[Measured], matrix: _Matrix, absences: t.Iterable[Absence]) -> list[Cause]:
     """What no port explains, by pair; a pair that fails on several rails is one cause."""
+    missed = {frozenset((a.host, a.reporter)): a for a in sorted(absences, key=_when, reverse=True)}
     groups: dict[frozenset[str], list[Measured]] = defaultdict(list)
     for test in failed:
         groups[frozenset((test.client, test.server))].append(test)
@@ -270,5 +405,5 @@ def _pairs(failed: list[Measured], matrix: _Matrix) -> list[Cause]:
     for pair, group in sorted(groups.items(), key=lambda item: sorted(item[0])):
         rails = tuple(sorted({test.rail for test in group}))
         count = sum(matrix.of_pair[pair, rail] for rail in rails)
-        causes.append(Cause("pair", tuple(sorted(pair)), rails, (), tuple(group), count))
+        causes.append(Cause("pair", tuple(sorted(pair)), rails, (), tuple(group), count, absence=missed.get(pair)))
     return causes

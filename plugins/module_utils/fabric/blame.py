@@ -9,7 +9,7 @@ from collections import defaultdict
 
 from ..findings import FAIL, PASS, UNKNOWN, Finding
 from .analysis import Absence, Cause, Leaves, Measured, explain
-from .retest import NOT_REPRODUCED, Settled, choose, settle
+from .retest import NOT_REPRODUCED, Settled, choose, narrow, settle
 
 _REMEDIES = {
     "gone": "look at its power, console and kernel log; then test again: nothing was proven with it after that",
@@ -17,7 +17,10 @@ _REMEDIES = {
     "node": "look at what the node's ports share: settings, PCIe, processors, memory, its switch",
     "rail": "look at what all ports of the rail share: its switch, VLAN, MTU and addresses",
     "leaf": "look at the leaf switch and its uplinks: MTU, PFC, ECN, load balancing",
+    "uplinks": "look at these uplinks and the switches that they lead to: cables, rates, MTU, PFC, ECN, load balancing",
     "pair": "look at the path between just these two: routes, ECMP member links, and ACLs of the switches",
+    "unmet": "look at TCP 18514 between just these two, by which hosts keep step: firewalls of both, routes, and ACLs"
+    " of the switches",
 }
 
 
@@ -42,23 +45,41 @@ def findings(
     causes = explain(tests, leaves, absences)
     if not causes:
         return [Finding(check="fabric", verdict=PASS, observed={"failed": 0, "tests": len(tests)})] if tests else []
-    partners = _partners_by_port(tests)
+    partners = _Partners(tests)
     retests = choose(tests, causes)
     return [
-        _gone(cause, cause.absence) if cause.absence else _finding(cause, settle(cause, own, again), partners)
-        for cause, own in zip(causes, retests)
+        _gone(cause, cause.absence)
+        if cause.kind == "gone" and cause.absence
+        else _finding(cause, settle(cause, own, again), partners)
+        for whole, own in zip(causes, retests)
+        for cause in narrow(whole, own, again, tests)
     ]
 
 
-Partners = t.Mapping[tuple[str, int], set[str]]
+class _Partners:
+    """With whom the port that a host has on a rail was tested, and with whom it passed."""
 
+    def __init__(self, tests: t.Iterable[Measured]) -> None:
+        self._all: dict[tuple[str, int], set[str]] = defaultdict(set)
+        self._passed: dict[tuple[str, int], set[str]] = defaultdict(set)
+        for test in tests:
+            for by_port in (self._all, self._passed) if test.passed else (self._all,):
+                by_port[test.client, test.rail].add(test.server)
+                by_port[test.server, test.rail].add(test.client)
 
-def _partners_by_port(tests: t.Iterable[Measured]) -> Partners:
-    partners: dict[tuple[str, int], set[str]] = defaultdict(set)
-    for test in tests:
-        partners[test.client, test.rail].add(test.server)
-        partners[test.server, test.rail].add(test.client)
-    return partners
+    def do_well(self, cause: Cause) -> bool:
+        """Whether any partner of the cause's ports passed with a host that the cause does not name."""
+        own = set(cause.hosts)
+        return any(
+            self._passed[partner, rail] - own
+            for rail in cause.rails
+            for host in cause.hosts
+            for partner in self._all[host, rail] - own
+        )
+
+    def is_alone(self, cause: Cause) -> bool:
+        """Whether an end of a pair has no test with a third host on a rail, so that it can't be told from the path."""
+        return any(self._all[host, rail] <= set(cause.hosts) for host in cause.hosts for rail in cause.rails)
 
 
 def _gone(cause: Cause, absence: Absence) -> Finding:
@@ -75,9 +96,10 @@ def _gone(cause: Cause, absence: Absence) -> Finding:
     )
 
 
-def _finding(cause: Cause, settled: Settled, partners: Partners) -> Finding:
+def _finding(cause: Cause, settled: Settled, partners: _Partners) -> Finding:
     best = max((test.gbps for test in cause.failures if test.gbps is not None), default=None)
-    lonely = cause.kind == "pair" and _is_alone(cause, partners)
+    lonely = cause.kind == "pair" and partners.is_alone(cause)
+    bare = cause.kind in ("port", "node", "leaf") and not cause.uplinks and not partners.do_well(cause)
     return Finding(
         check="fabric",
         # A suspect that did well the second time is not blamed; its failed tests are findings of their own.
@@ -95,9 +117,10 @@ def _finding(cause: Cause, settled: Settled, partners: Partners) -> Finding:
         evidence="the matrix of this run" + (", and the retest of its suspects" if settled.measured else ""),
         cause=f"{_place(cause)}: {len(cause.failures)} of {cause.tests} tests {_way(cause)}fail"
         + (f", at best {best:g} Gb/s" if best else "")
-        + ("; either end, or the path between them" if lonely else _seen_elsewhere(cause))
+        + ("; either end, or the path between them" if lonely else _seen_elsewhere(cause, bare))
+        + (f"; {cause.absence.reporter} says that {cause.absence.host} {cause.absence.line}" if cause.absence else "")
         + (f"; {settled.confidence}: {settled.told}" if settled.told else ""),
-        remedy=_remedy(cause, settled, lonely),
+        remedy=_remedy(cause, settled, lonely, bare),
         host=cause.hosts[0] if cause.kind in ("port", "node") else "",
     )
 
@@ -112,12 +135,14 @@ def _observed(cause: Cause) -> dict[str, t.Any]:
     }
 
 
-def _remedy(cause: Cause, settled: Settled, lonely: bool) -> str:
+def _remedy(cause: Cause, settled: Settled, lonely: bool, bare: bool) -> str:
     if lonely:
         return "test each end with a third host, which tells the two apart"
     if settled.confidence == NOT_REPRODUCED:
         return settled.settles
-    return _REMEDIES[cause.kind] + (f"; to be sure, {settled.settles}" if settled.settles else "")
+    remedy = _REMEDIES["unmet" if cause.absence else "uplinks" if cause.uplinks else cause.kind]
+    settles = "test its partners with each other" if bare else settled.settles
+    return remedy + (f"; to be sure, {settles}" if settles else "")
 
 
 def _place(cause: Cause) -> str:
@@ -127,24 +152,30 @@ def _place(cause: Cause) -> str:
         "port": f"the port of {hosts} on {rails}",
         "node": f"node {hosts} as a whole ({rails})",
         "rail": f"{rails} as a whole ({len(cause.hosts)} hosts)",
-        "leaf": f"leaf {cause.leaf} ({', '.join(cause.hosts)}; {rails})",
+        "leaf": f"{_leaves(cause)} ({', '.join(cause.hosts)}; {rails})",
         "pair": f"the pair {hosts} on {rails}",
     }
     return places[cause.kind]
+
+
+def _leaves(cause: Cause) -> str:
+    if not cause.uplinks:
+        return f"leaf {cause.leaf}"
+    names = [f"leaf {name}" for name in cause.uplinks]
+    if len(names) == 1:
+        return f"the uplinks of {names[0]}"
+    return f"the uplinks between {', '.join(names[:-1])} and {names[-1]}"
 
 
 def _way(cause: Cause) -> str:
     return f"that it {cause.ways[0]} " if len(cause.ways) == 1 else ""
 
 
-def _seen_elsewhere(cause: Cause) -> str:
+def _seen_elsewhere(cause: Cause, bare: bool) -> str:
     if cause.kind == "pair":
         return "; both do well with other hosts"
     if cause.kind == "rail":
         return ", and no test on it passes"
-    return "; its partners do well with others"
-
-
-def _is_alone(cause: Cause, partners: Partners) -> bool:
-    """Whether one end of the pair has no test with a third host on a rail, so that it can't be told from the path."""
-    return any(partners[host, rail] <= set(cause.hosts) for host in cause.hosts for rail in cause.rails)
+    if cause.uplinks:
+        return "; all of these hosts do well with others"
+    return "; none of its partners has passed with another host" if bare else "; its partners do well with others"

@@ -6,13 +6,30 @@ from __future__ import annotations
 
 import typing as t
 
+from ..errors import brief
 from ..findings import FAIL, SKIPPED, Finding
+from ..values import integer
 
 Ports = t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]]
 
 
+def rail_number(value: t.Any) -> int:
+    """The number of a rail. Raises ValueError for what int() would round, or take for another one."""
+    try:
+        return integer(value, 0, 999_999_999)
+    except ValueError:
+        raise ValueError(f"rail {brief(value)} is no whole number from 0") from None
+
+
+def _rail_of(port: t.Mapping[str, t.Any]) -> int:
+    try:
+        return rail_number(port["rail"])
+    except ValueError as exc:
+        raise ValueError(f"port {port['name']}: {exc}") from None
+
+
 def _by_rail(ports: Ports) -> dict[str, dict[int, t.Mapping[str, t.Any]]]:
-    by_rail = {host: {int(port["rail"]): port for port in own} for host, own in ports.items()}
+    by_rail = {host: {_rail_of(port): port for port in own} for host, own in ports.items()}
     for host, own in ports.items():
         if len(by_rail[host]) != len(own):
             raise ValueError(f"{host} has two ports on one rail")
@@ -58,7 +75,7 @@ def fabric_ports(declared: t.Sequence[t.Mapping[str, t.Any]]) -> list[dict[str, 
             raise ValueError(f"port {port['name']} has no {' and no '.join(lacking)}")
     by_rail: dict[int, t.Any] = {}
     for port in declared:
-        other = by_rail.setdefault(int(port["rail"]), port)
+        other = by_rail.setdefault(_rail_of(port), port)
         if other is not port:
             raise ValueError(f"ports {other['name']} and {port['name']} are both on rail {port['rail']}")
     return [
@@ -74,9 +91,11 @@ def fabric_ports(declared: t.Sequence[t.Mapping[str, t.Any]]) -> list[dict[str, 
 
 def matrix_hosts(ports: Ports) -> list[dict[str, t.Any]]:
     """The hosts as fabric_bandwidth takes them: {name, ports: [{name, rail, address}]}, by name."""
-    keys = ("name", "rail", "address")
     return [
-        {"name": host, "ports": [{key: port[key] for key in keys} for port in own]}
+        {
+            "name": host,
+            "ports": [{"name": port["name"], "rail": _rail_of(port), "address": port["address"]} for port in own],
+        }
         for host, own in sorted(ports.items())
     ]
 

@@ -14,11 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ..checks.counters import read
-from ..errors import PolicyError, ToolMissing
+from ..errors import PolicyError, ToolMissing, brief
 from ..host import PACKAGES
 from ..parsers.statistics import growth
 from ..ports import find_ports
 from .bandwidth import STEP_SLACK_S, Options, Outcome, absent, plan_test, refuse_jobs, run_test
+from .coverage import rail_number
 from .meeting import Meeting, Status, tell
 from .schedule import FIRST_TCP_PORT, FabricHost, PairTest, parse_hosts
 
@@ -110,7 +111,9 @@ def wanted_names(wanted: t.Mapping[str, t.Any]) -> list[str]:
     named = list(senders) if isinstance(senders, (list, tuple)) else []
     if senders is not None and not named and _number("senders", senders) < 1:
         raise PolicyError("incast: senders 0 … at least one was expected")
-    names = [str(name) for name in (wanted.get("receiver"), *named) if name]
+    receiver = wanted.get("receiver")
+    names = [_name("receiver", receiver)] if receiver else []
+    names += [_name("senders", name) for name in named]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise PolicyError(f"incast: {twice[0]} stands twice among receiver and senders … each once was expected")
@@ -125,7 +128,7 @@ def plan(wanted: t.Mapping[str, t.Any], hosts: t.Sequence[t.Mapping[str, t.Any]]
     cannot be.
     """
     wanted_names(wanted)
-    parsed = parse_hosts(hosts)
+    parsed = _parsed(hosts)
     rail = _number("rail", wanted.get("rail", 0))
     having = sorted(host.name for host in parsed if rail in host.rails)
     if not having:
@@ -152,6 +155,25 @@ def plan(wanted: t.Mapping[str, t.Any], hosts: t.Sequence[t.Mapping[str, t.Any]]
         "senders": names,
         "taking_part": [receiver, *there] if there else [],
     }
+
+
+def _parsed(hosts: t.Any) -> tuple[FabricHost, ...]:
+    """The hosts. Raises PolicyError for what is no list of hosts, each with ports on rails."""
+    try:
+        for port in (port for host in hosts for port in host["ports"]):
+            rail_number(port["rail"])
+        return parse_hosts(hosts)
+    except (KeyError, TypeError, ValueError) as exc:
+        what = str(exc) if isinstance(exc, ValueError) else brief(hosts)
+        raise PolicyError(
+            f"hosts: {what} … a list of hosts, each as {{name, ports: [{{name, rail, address}}]}}, was expected"
+        ) from exc
+
+
+def _name(key: str, value: t.Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
+        raise PolicyError(f"incast: {key} {brief(value)} … the name of a host was expected")
+    return str(value)
 
 
 def _number(name: str, value: t.Any) -> int:

@@ -9,11 +9,13 @@ makes the receiver send CNPs, and the senders slow down. Where that comes too la
 
 from __future__ import annotations
 
+import math
 import re
 import typing as t
 from collections import Counter
 from dataclasses import dataclass, field
 
+from ..errors import PolicyError, brief
 from ..findings import FAIL, PASS, UNKNOWN, Finding
 
 if t.TYPE_CHECKING:
@@ -28,9 +30,14 @@ _RETRIES = (
 )
 _MARKS = "np_ecn_marked_roce_packets|rx_prio{prio}_marked|rx_ecn_mark"
 _SENT, _HANDLED, _IGNORED = "np_cnp_sent", "rp_cnp_handled", "rp_cnp_ignored"
+_STORMS, _LINK_DOWN = "tx_pause_storm_(warning|error)_events", "link_down_events_phy"
 _BYTES = re.compile(r"rx_prio([0-7])_bytes")
 # Less than that is ARP, LLDP and the like.
 _TRAFFIC_BYTES = 1 << 16
+# Congestion control may leave some of a full link unused, but not as much of it.
+_COLLAPSED_SHARE = 0.5
+# Averages of senders that start and end apart add up to more than the link, but not to as much of it.
+_IMPOSSIBLE_SHARE = 1.5
 _PFC_REMEDY = (
     "module lossless.roce.pfc (playbook lossless.roce.drift) on the hosts, and PFC on every port of the switch"
 )
@@ -63,6 +70,35 @@ class Part:
     def most(self, pattern: str) -> int:
         """What the one of them grew by that grew most: several may count the same packet."""
         return max((amount for name, amount in self.deltas.items() if re.fullmatch(pattern, name)), default=0)
+
+
+def parse_parts(raw: t.Any) -> list[Part]:
+    """Parts as run_incast returned them; empty ones are of hosts without one. Raises PolicyError for anything else."""
+    parts = [part for part in raw if part] if isinstance(raw, (list, tuple)) else [raw]
+    wrong = [part for part in parts if not _is_part(part)]
+    if wrong:
+        raise PolicyError(f"parts: {brief(wrong[0])} … what fabric_incast returned as part was expected")
+    return [Part(**part) for part in parts]
+
+
+def _is_part(raw: t.Any) -> bool:
+    required = {"host", "role", "rail", "netdev", "deltas"}
+    if not isinstance(raw, dict) or not required <= set(raw) <= {*required, "simulated", "runs"}:
+        return False
+    deltas, simulated, runs = raw["deltas"], raw.get("simulated", ()), raw.get("runs", ())
+    return (
+        isinstance(deltas, dict)
+        and all(isinstance(amount, int) for amount in deltas.values())
+        and isinstance(simulated, (list, tuple))
+        and all(name in deltas for name in simulated)
+        and isinstance(runs, (list, tuple))
+        and all(isinstance(run, dict) and {"gbps", "failure", "cause"} <= set(run) for run in runs)
+        and all(run["gbps"] is None or _is_rate(run["gbps"]) for run in runs)
+    )
+
+
+def _is_rate(value: t.Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
 
 
 @dataclass
@@ -100,9 +136,6 @@ class _Seen:
     def on_receiver(self, pattern: str) -> int | None:
         return self.receiver.sum(pattern.format(prio=self.prio))
 
-    def on_senders(self, pattern: str) -> int | None:
-        return _total(part.sum(pattern.format(prio=self.prio)) for part in self.senders)
-
     @property
     def paused(self) -> int | None:
         """Pause frames of the data's priority that any of the hosts got or sent."""
@@ -114,8 +147,24 @@ class _Seen:
         patterns = (_DISCARDS, _MARKS, _SENT, _HANDLED, "[rt]x_(prio[0-7]|global)_pause")
         return sum(self.everywhere(pattern) or 0 for pattern in patterns)
 
+    @property
+    def reacted(self) -> bool:
+        """Whether the receiver asked for less and every sender heard it."""
+        return bool(self.on_receiver(_SENT) and all(part.sum(_HANDLED) for part in self.senders))
+
     def rates(self) -> list[float]:
         return [run["gbps"] for part in self.senders for run in part.runs if run.get("gbps") is not None]
+
+    def uncounted_loss(self) -> list[str]:
+        """Hosts whose counters are lacking, so that a loss might show nowhere.
+
+        What gets lost on the way shows in the receiver's sequence, or else at the sender that sends it again.
+        """
+        order, discards = _OUT_OF_ORDER, _DISCARDS.format(prio=self.prio)
+        if self.receiver.sum(order) is not None:
+            return []
+        blind = [part.host for part in self.senders if part.sum(f"{order}|{_RETRIES}") is None]
+        return [self.receiver.host, *blind] if blind or self.receiver.sum(discards) is None else []
 
 
 def _total(amounts: t.Iterable[int | None]) -> int | None:
@@ -138,12 +187,15 @@ def judge(
         return _no_result(by_host, receiver, senders, rail, lost)
     seen = _Seen(by_host[receiver], tuple(by_host[name] for name in senders if name in by_host), policy.data_prio)
     verdict = _Verdict()
-    _judge_runs(seen, lost, verdict)
+    all_sent = _judge_runs(seen, lost, verdict)
     _judge_priority(seen, verdict)
+    _judge_ports(seen, verdict)
     lossless = _judge_loss(seen, policy, verdict)
     congested = _is_congested(seen, policy)
     if congested:
         _judge_reaction(seen, verdict)
+        if all_sent:
+            _judge_rates(seen, policy, verdict)
     elif lossless is not False:
         verdict.cannot_tell(*_not_congested(seen, policy))
     return _finding(seen, verdict, policy, lossless, congested)
@@ -153,7 +205,8 @@ def judge(
 _FOLLOWS = ("no_client", "peer_gone", "absent", "left")
 
 
-def _judge_runs(seen: _Seen, lost: list[str], verdict: _Verdict) -> None:
+def _judge_runs(seen: _Seen, lost: list[str], verdict: _Verdict) -> bool:
+    """Whether all of them sent, as far as they say."""
     if lost:
         verdict.is_wrong(f"{', '.join(lost)} gave no result", "see their other findings; then test again")
     own = [run for run in seen.receiver.runs if run.get("failure") and run["failure"] not in _FOLLOWS]
@@ -163,13 +216,17 @@ def _judge_runs(seen: _Seen, lost: list[str], verdict: _Verdict) -> None:
         verdict.is_wrong(f"{host}: {run['cause'] or run['failure']}", "")
     if failed:
         verdict.is_wrong("so not all of them sent", "let lossless.roce.verify pass between these hosts first")
+    return not (lost or failed)
 
 
 def _judge_priority(seen: _Seen, verdict: _Verdict) -> None:
     """Nothing is proven of the lossless class when the data rode another."""
     by_prio = {int(m.group(1)): n for name, n in seen.receiver.deltas.items() if (m := _BYTES.fullmatch(name))}
     total = sum(by_prio.values())
-    if total < _TRAFFIC_BYTES or by_prio.get(seen.prio, 0) >= total / 2:
+    if total < _TRAFFIC_BYTES:
+        verdict.cannot_tell(f"no counter of {seen.receiver.host} tells which priority the data rode (rx_prioN_bytes)")
+        return
+    if by_prio.get(seen.prio, 0) >= total / 2:
         return
     busiest = max(by_prio, key=lambda prio: by_prio[prio])
     verdict.is_wrong(
@@ -177,6 +234,23 @@ def _judge_priority(seen: _Seen, verdict: _Verdict) -> None:
         f" {seen.prio} ({by_prio.get(seen.prio, 0)} bytes)",
         "trust dscp and the DSCP map on all ports and on the switch; the traffic class of the senders (--tclass)",
     )
+
+
+def _judge_ports(seen: _Seen, verdict: _Verdict) -> None:
+    """What a port did that none does under load, whatever came through in the end."""
+    for part in (seen.receiver, *seen.senders):
+        port = f"{part.host} ({part.netdev})"
+        if part.sum(_STORMS):
+            verdict.is_wrong(
+                f"{port} stood in a pause storm {part.sum(_STORMS)} times: it paused its switch for longer than a port"
+                " may, and all behind it waited",
+                "what keeps this host from taking packets off its card: PCIe link, NUMA node, memory, its firmware",
+            )
+        if part.sum(_LINK_DOWN):
+            verdict.is_wrong(
+                f"the link of {port} went down {part.sum(_LINK_DOWN)} times meanwhile",
+                "its cable, transceiver and switch port; then test again",
+            )
 
 
 def _judge_loss(seen: _Seen, policy: Policy, verdict: _Verdict) -> bool | None:
@@ -200,10 +274,20 @@ def _judge_loss(seen: _Seen, policy: Policy, verdict: _Verdict) -> bool | None:
             f"{retries} requests were sent again after a time-out, with no loss counted: packets stood too long",
             "pause storms and PFC deadlock on the way; the queue pairs' timeout (fabric_test_qp_timeout)",
         )
-    if discards is None and disorder is None and retries is None:
-        verdict.cannot_tell("no counter of loss is there on any of the hosts", "")
-        return None
-    return not (discards or disorder or retries)
+    if discards or disorder or retries:
+        return False
+    uncounted = seen.uncounted_loss()
+    if len(uncounted) > 1:
+        verdict.cannot_tell(
+            f"loss in the switch would show nowhere: {_names(uncounted)} count no packets out of sequence or sent again"
+        )
+    elif uncounted:
+        verdict.cannot_tell(f"no counter of loss is there on {uncounted[0]}")
+    return None if uncounted else True
+
+
+def _names(hosts: t.Sequence[str]) -> str:
+    return " and ".join([", ".join(hosts[:-1]), hosts[-1]] if len(hosts) > 1 else hosts)
 
 
 def _why_discards(seen: _Seen, policy: Policy) -> tuple[str, str]:
@@ -250,27 +334,72 @@ def _not_congested(seen: _Seen, policy: Policy) -> tuple[str, str]:
     )
 
 
+def _judge_rates(seen: _Seen, policy: Policy, verdict: _Verdict) -> None:
+    """That there are signs of congestion does not tell that the port was full."""
+    unknown = [part.host for part in seen.senders if not any(run.get("gbps") is not None for run in part.runs)]
+    if unknown:
+        verdict.cannot_tell(f"no rate is known of {_names(unknown)}", "see the output of the senders' programs")
+    elif policy.link_gbps is None:
+        verdict.cannot_tell(
+            "the policy declares no link_gbps, so whether the port was full is not known", "link_gbps in roce_policy"
+        )
+    elif sum(seen.rates()) < policy.link_gbps * _COLLAPSED_SHARE:
+        verdict.is_wrong(
+            f"{len(seen.rates())} sender(s) sent {sum(seen.rates()):.4g} Gb/s in sum, less than half of"
+            f" {policy.link_gbps:g} Gb/s, although there were signs of congestion",
+            "the tests of the senders with this port one by one; thresholds of marks (ECN) on the switch, and the"
+            " senders' reaction point (roce_rp); more queue pairs or larger messages",
+        )
+    elif sum(seen.rates()) > policy.link_gbps * _IMPOSSIBLE_SHARE:
+        verdict.cannot_tell(
+            f"{len(seen.rates())} sender(s) sent {sum(seen.rates()):.4g} Gb/s in sum, which a link of"
+            f" {policy.link_gbps:g} Gb/s does not carry: they took turns, or link_gbps is not this port's",
+            "a longer fabric_test_incast_duration; link_gbps of the policy",
+        )
+
+
 def _judge_reaction(seen: _Seen, verdict: _Verdict) -> None:
     marks, sent = seen.on_receiver(_MARKS), seen.on_receiver(_SENT)
-    handled, ignored = seen.on_senders(_HANDLED), seen.on_senders(_IGNORED)
-    if sent is None or handled is None:
-        lacking = [
-            f"{name} on {where}"
-            for name, amount, where in ((_SENT, sent, seen.receiver.host), (_HANDLED, handled, "the senders"))
-            if amount is None
-        ]
-        verdict.cannot_tell(f"there is no counter {' and '.join(lacking)}: this driver counts no CNPs", "")
-    elif not sent:
+    uncounted = [part.host for part in seen.senders if part.sum(_HANDLED) is None]
+    lacking = [f"{_SENT} on {seen.receiver.host}"] if sent is None else []
+    lacking += [f"{_HANDLED} on {_names(uncounted)}"] if uncounted else []
+    if lacking:
+        verdict.cannot_tell(f"there is no counter {' and '.join(lacking)}: this driver counts no CNPs")
+    if sent is None or len(uncounted) == len(seen.senders):
+        return
+    if sent:
+        _judge_senders(seen, sent, verdict)
+    else:
         _judge_silence(seen, marks, verdict)
-    elif not handled:
+
+
+def _judge_senders(seen: _Seen, sent: int, verdict: _Verdict) -> None:
+    """Each sender by itself: in their sum one that slows down hides one that does not."""
+    handled = {part.host: part.sum(_HANDLED) for part in seen.senders}
+    ignored = {part.host: part.sum(_IGNORED) or 0 for part in seen.senders}
+    told = f"{seen.receiver.host} sent {sent} CNPs"
+    remedy = f"{_ECN_REMEDY}; the CNP class"
+    if all(amount == 0 for amount in handled.values()):
         why = (
-            f"{ignored} were ignored: congestion control is off at the senders (reaction point)"
-            if ignored
+            f"{sum(ignored.values())} were ignored: congestion control is off at the senders (reaction point)"
+            if any(ignored.values())
             else "none arrived or none was acted on: the reaction point is off, or CNPs are lost in their class"
         )
-        verdict.is_silent(
-            f"{seen.receiver.host} sent {sent} CNPs and no sender handled one: {why}", f"{_ECN_REMEDY}; the CNP class"
-        )
+        verdict.is_silent(f"{told} and no sender handled one: {why}", remedy)
+        return
+    for host, amount in handled.items():
+        if ignored[host] > (amount or 0):
+            verdict.is_silent(
+                f"{told}, and {host} ignored {ignored[host]} of its CNPs and handled {amount or 0}: congestion control"
+                " is off there (reaction point)",
+                remedy,
+            )
+        elif amount == 0:
+            verdict.cannot_tell(
+                f"{host} handled none of the {sent} CNPs that {seen.receiver.host} sent: none was meant for it, or they"
+                " are lost in their class",
+                "a longer fabric_test_incast_duration; the CNP class on the way to it",
+            )
 
 
 def _judge_silence(seen: _Seen, marks: int | None, verdict: _Verdict) -> None:
@@ -322,7 +451,7 @@ def _finding(seen: _Seen, verdict: _Verdict, policy: Policy, lossless: bool | No
             "gbps": {part.host: run.get("gbps") for part in seen.senders for run in part.runs},
             "congested": congested,
             "lossless": lossless,
-            "reacted": bool(seen.on_receiver(_SENT) and seen.on_senders(_HANDLED)),
+            "reacted": seen.reacted,
             "paused": bool(seen.paused),
             "deltas": _by_role(seen, lambda part: part.deltas),
             "simulated": sorted(simulated),

@@ -3,7 +3,8 @@
 """Suspects of a matrix are tested once more with a known-good partner before they are blamed. Pure.
 
 A partner is known good on a rail when all of its tests there with hosts that are not suspected passed, in both
-directions. Ports, nodes and leaves are tested with one; of a pair each end is, and the pair once more.
+directions. Ports, nodes and leaves are tested with one; of a pair each end is, and the pair once more. Hosts on both
+sides of uplinks are known to be good: some of them are tested across once more.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ import typing as t
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
-if t.TYPE_CHECKING:
-    from .analysis import Cause, Measured
+from .analysis import Cause, Measured, without_ports
 
 CONFIRMED, NOT_REPRODUCED, UNTOLD, NOT_RETESTED = "confirmed", "not reproduced", "cannot be told", "not retested"
 _OWN = ("port", "node", "leaf")  # causes that lie in their hosts' own ends
@@ -85,10 +85,11 @@ def choose(tests: t.Sequence[Measured], causes: t.Sequence[Cause]) -> list[list[
 
 
 def _of_cause(cause: Cause, partners: Partners) -> list[Retest]:
+    if cause.uplinks:
+        return _over_uplinks(cause)
     if cause.kind in _OWN:
-        return [
-            one for host in cause.hosts for rail in cause.rails for one in _with_partner(host, rail, cause, partners)
-        ]
+        ports = dict.fromkeys(end.port for end in cause.ends)
+        return [one for host, rail in ports for one in _with_partner(host, rail, cause, partners)]
     if cause.kind != "pair":
         return []
     retests = []
@@ -99,9 +100,39 @@ def _of_cause(cause: Cause, partners: Partners) -> list[Retest]:
     return retests
 
 
+def _over_uplinks(cause: Cause) -> list[Retest]:
+    """Pairs that failed, no host in two of them: all can be tested at the same time."""
+    taken: set[tuple[str, int]] = set()
+    retests = []
+    for test in cause.failures:
+        ends = {(test.client, test.rail), (test.server, test.rail)}
+        if not ends & taken:
+            taken |= ends
+            retests.append(Retest(test.client, test.server, test.rail))
+    return retests
+
+
 def _with_partner(host: str, rail: int, cause: Cause, partners: Partners) -> list[Retest]:
     partner = partners.take(rail, not_one_of=cause.hosts)
     return [] if partner is None else [Retest(host, partner, rail)]
+
+
+def narrow(
+    cause: Cause, retests: t.Sequence[Retest], again: t.Iterable[Measured] | None, tests: t.Iterable[Measured]
+) -> list[Cause]:
+    """The cause; or of a node or leaf that failed again in part only what is left of it, and what passed."""
+    measured = _chosen(retests, again or ())
+    ends = set(cause.ends)
+    untold = ends.difference(end for m in measured for end in m.ends())
+    failed = {end.port for m in measured if not m.passed for end in m.ends() if end in ends}
+    passed = {end.port for end in ends} - failed - {end.port for end in untold}
+    return without_ports(cause, passed, tests) if failed and passed else [cause]
+
+
+def _chosen(retests: t.Iterable[Retest], measured: t.Iterable[Measured]) -> list[Measured]:
+    """Those of the measurements that were asked for by these retests."""
+    wanted = {(frozenset((one.suspect, one.partner)), one.rail) for one in retests}
+    return [m for m in measured if (frozenset((m.client, m.server)), m.rail) in wanted]
 
 
 def settle(cause: Cause, retests: t.Sequence[Retest], again: t.Iterable[Measured] | None) -> Settled:
@@ -115,21 +146,45 @@ def settle(cause: Cause, retests: t.Sequence[Retest], again: t.Iterable[Measured
         return Settled(UNTOLD, "no known-good partner was there to test with again", third)
     if again is None:
         return Settled(NOT_RETESTED, "", "test again with a known-good partner")
-    wanted = {(frozenset((one.suspect, one.partner)), one.rail) for one in retests}
-    measured = [m for m in again if (frozenset((m.client, m.server)), m.rail) in wanted]
+    measured = _chosen(retests, again)
+    if cause.uplinks:
+        return _settle_uplinks(cause, measured, _chosen(retests, cause.failures))
     return _settle_pair(cause, measured) if cause.kind == "pair" else _settle_own(cause, measured)
 
 
+_IN_PART = "not all of it was tested again"
+
+
+def _settle_uplinks(cause: Cause, measured: list[Measured], before: list[Measured]) -> Settled:
+    """``before``: the pairs in question, as they failed at first."""
+    required = set(map(_direction, before))
+    own = [m for m in measured if _direction(m) in required]
+    failed = [m for m in own if not m.passed]
+    if failed:
+        part = "" if len(failed) == len(own) else f", in {len(failed)} of {len(own)} retests"
+        return Settled(CONFIRMED, f"pairs across failed again{part}", "", tuple(own))
+    if len(own) < len(required):
+        return Settled(UNTOLD, _IN_PART, "test pairs across again", tuple(own))
+    return Settled(
+        NOT_REPRODUCED,
+        "pairs across passed in the retest",
+        "test again under load; what comes and goes is one of several paths (ECMP), or other traffic at the time",
+        tuple(own),
+    )
+
+
+def _direction(measured: Measured) -> tuple[str, str, int]:
+    return measured.client, measured.server, measured.rail
+
+
 def _settle_own(cause: Cause, measured: list[Measured]) -> Settled:
-    ways = set(cause.ways)
-    own = [
-        m
-        for m in measured
-        if (m.client in cause.hosts and "sends" in ways) or (m.server in cause.hosts and "receives" in ways)
-    ]
+    ends = set(cause.ends)
+    own = [m for m in measured if ends.intersection(m.ends())]
     if not own:
         return Settled(UNTOLD, "the retest gave no result", "test again with a known-good partner")
     failed = [m for m in own if not m.passed]
+    if not failed and not ends.issubset(end for m in own for end in m.ends()):
+        return Settled(UNTOLD, _IN_PART, "test again with a known-good partner, in both directions", tuple(own))
     if not failed:
         return Settled(
             NOT_REPRODUCED,
@@ -151,7 +206,10 @@ def _settle_pair(cause: Cause, measured: list[Measured]) -> Settled:
     others = [m for m in measured if {m.client, m.server} != set(cause.hosts)]
     if not own:
         return Settled(UNTOLD, "the retest of the pair gave no result", "test the pair again", tuple(others))
-    if all(m.passed for m in own):
+    passed = all(m.passed for m in own)
+    if passed and not set(map(_direction, own)).issuperset(map(_direction, cause.failures)):
+        return Settled(UNTOLD, _IN_PART, "test the pair again, in both directions", tuple(measured))
+    if passed:
         return Settled(
             NOT_REPRODUCED,
             "the pair passed in the retest",

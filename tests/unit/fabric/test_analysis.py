@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+import pytest
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.analysis import (
     Absence,
     Measured,
@@ -79,12 +80,105 @@ def test_two_bad_ports_are_two(count: int, data: st.DataObject) -> None:
     assert sorted(found) == [("port", (name,), (0,)) for name in sorted(names)]
 
 
+@given(count=st.integers(3, 9), rails=st.integers(1, 2), other_rails_too=st.booleans())
+def test_a_star_tells_nothing_of_the_rail(count: int, rails: int, other_rails_too: bool) -> None:
+    """With one reference host all tests go through it: what fails is its port, as far as can be told."""
+    tests = matrix(count, rails, lambda c, s, r: r == 0 or other_rails_too)
+    star = [test for test in tests if "n1" in (test.client, test.server)]
+    (finding,) = findings(star)
+    whole = rails > 1 and other_rails_too
+    assert finding.host == "n1" and finding.observed["kind"] == ("node" if whole else "port")
+    assert finding.observed["confidence"] == "cannot be told"
+    assert "none of its partners has passed with another host" in finding.cause
+    assert "do well with others" not in finding.cause
+    assert "test its partners with each other" in finding.remedy
+
+
+def test_two_that_share_nobody_are_a_rail() -> None:
+    pairs = ({"n0", "n1"}, {"n2", "n3"})
+    tests = [test for test in matrix(4, 1, lambda c, s, r: True) if {test.client, test.server} in pairs]
+    assert named(tests) == [("rail", ("n0", "n1", "n2", "n3"), (0,))]
+
+
+def test_partners_do_well_with_others_only_where_they_did() -> None:
+    (finding,) = findings(matrix(4, 1, lambda c, s, r: "n1" in (c, s)))
+    assert "its partners do well with others" in finding.cause
+
+
 def test_a_leaf_where_leaves_are_known() -> None:
     leaves = {f"n{number}": "leaf1" if number < 2 else "leaf2" for number in range(6)}
     bad = matrix(6, 2, lambda c, s, r: bool({"n0", "n1"} & {c, s}))
     (finding,) = findings(bad, leaves)
     assert finding.observed["kind"] == "leaf" and "leaf leaf1 (n0, n1; rail 0, 1)" in finding.cause
     assert sorted(named(bad)) == [("node", ("n0",), (0, 1)), ("node", ("n1",), (0, 1))], "unknown leaves: nodes"
+
+
+def test_different_faults_of_its_hosts_are_no_bad_leaf() -> None:
+    """One sends badly on one rail, the other receives badly on another: two ports, on whatever leaf."""
+    leaves = leaves_of(4, 2)
+    tests = matrix(4, 2, lambda c, s, r: (c, r) == ("n0", 0) or (s, r) == ("n1", 1))
+    assert named(tests, leaves) == [("port", ("n0",), (0,)), ("port", ("n1",), (1,))]
+
+
+def test_a_leaf_takes_what_its_hosts_share_and_leaves_them_the_rest() -> None:
+    """Both fail on rail 0; one of them receives badly on rail 1 as well."""
+    leaves = leaves_of(6, 2)
+    tests = matrix(6, 2, lambda c, s, r: (r == 0 and bool({"n0", "n1"} & {c, s})) or (s, r) == ("n1", 1))
+    assert named(tests, leaves) == [("leaf", ("n0", "n1"), (0,)), ("port", ("n1",), (1,))]
+
+
+def test_ports_that_fail_in_different_ways_are_no_bad_node() -> None:
+    tests = matrix(4, 2, lambda c, s, r: (c, r) == ("n0", 0) or (s, r) == ("n0", 1))
+    assert named(tests) == [("port", ("n0",), (0,)), ("port", ("n0",), (1,))]
+    shared = matrix(4, 2, lambda c, s, r: c == "n0" or (s, r) == ("n0", 1))
+    assert named(shared) == [("node", ("n0",), (0, 1))]
+
+
+def leaves_of(count: int, hosts_a_leaf: int) -> dict[str, str]:
+    """n0 … by turns of so many on leaf1, leaf2, …"""
+    return {f"n{number}": f"leaf{number // hosts_a_leaf + 1}" for number in range(count)}
+
+
+@given(hosts=st.integers(2, 5), rails=st.integers(1, 3), one_way=st.booleans())
+def test_between_two_leaves_it_is_their_uplinks(hosts: int, rails: int, one_way: bool) -> None:
+    """Nothing comes well from leaf to leaf, and inside each all does well: one cause, however many pairs."""
+    leaves = leaves_of(2 * hosts, hosts)
+
+    def bad(client: str, server: str, rail: int) -> bool:
+        ways = (leaves[client], leaves[server])
+        return rail == 0 and ways in (("leaf1", "leaf2"), *(() if one_way else (("leaf2", "leaf1"),)))
+
+    (finding,) = findings(matrix(2 * hosts, rails, bad), leaves)
+    seen = finding.observed
+    assert (seen["kind"], seen["hosts"], seen["rails"]) == ("leaf", sorted(leaves), [0])
+    assert "the uplinks between leaf leaf1 and leaf leaf2" in finding.cause and "uplinks" in finding.remedy
+    assert f"{hosts * hosts * (1 if one_way else 2)} of " in finding.cause and finding.host == ""
+
+
+def test_a_leaf_that_reaches_no_other_is_one_cause_and_so_is_a_spine() -> None:
+    leaves = leaves_of(6, 2)
+    (finding,) = findings(
+        matrix(6, 2, lambda c, s, r: leaves[c] != leaves[s] and "leaf2" in (leaves[c], leaves[s])), leaves
+    )
+    assert (finding.observed["kind"], finding.observed["hosts"]) == ("leaf", ["n2", "n3"])
+    assert finding.cause.startswith("the uplinks of leaf leaf2 (n2, n3; rail 0, 1): 32 of 32 tests fail")
+    (finding,) = findings(matrix(6, 1, lambda c, s, r: leaves[c] != leaves[s]), leaves)
+    assert finding.cause.startswith("the uplinks between leaf leaf1, leaf leaf2 and leaf leaf3 (")
+
+
+def test_one_of_several_paths_between_leaves_is_no_whole_uplink() -> None:
+    leaves = leaves_of(4, 2)
+    some = matrix(4, 1, lambda c, s, r: {c, s} in ({"n0", "n2"}, {"n1", "n3"}))
+    assert [kind for kind, _hosts, _rails in named(some, leaves)] == ["pair", "pair"]
+
+
+def test_a_bad_port_beside_bad_uplinks() -> None:
+    leaves = leaves_of(6, 3)
+    tests = matrix(6, 1, lambda c, s, r: leaves[c] != leaves[s] or "n1" in (c, s))
+    assert named(tests, leaves) == [
+        ("port", ("n1",), (0,)),
+        ("leaf", ("n0", "n2", "n3", "n4", "n5"), (0,)),
+    ]
 
 
 def test_a_good_matrix_passes_once_and_no_matrix_says_nothing() -> None:
@@ -94,7 +188,7 @@ def test_a_good_matrix_passes_once_and_no_matrix_says_nothing() -> None:
 
 
 @given(
-    st.lists(
+    tests=st.lists(
         st.builds(
             Measured,
             client=st.sampled_from("abcd"),
@@ -103,10 +197,11 @@ def test_a_good_matrix_passes_once_and_no_matrix_says_nothing() -> None:
             passed=st.booleans(),
         ),
         unique_by=lambda test: (test.client, test.server, test.rail),
-    )
+    ),
+    leaves=st.dictionaries(st.sampled_from("abcdwxyz"), st.sampled_from(["leaf1", "leaf2", "leaf3"])),
 )
-def test_every_failure_is_explained_and_no_good_test_is_blamed(tests: list[Measured]) -> None:
-    causes = explain(tests)
+def test_every_failure_is_explained_and_no_good_test_is_blamed(tests: list[Measured], leaves: dict[str, str]) -> None:
+    causes = explain(tests, leaves)
     assert {test for cause in causes for test in cause.failures} == {test for test in tests if not test.passed}
     for cause in causes:
         assert cause.failures and cause.tests >= len(cause.failures)
@@ -170,6 +265,29 @@ def test_two_that_miss_each_other_are_a_pair_and_not_gone() -> None:
     absences = absences_from([absent("n1", "n2", line), absent("n2", "n1", line)], {"ib_write_bw"})
     assert named(tests) == [("pair", ("n1", "n2"), (0,))]
     assert [finding.observed["kind"] for finding in findings(tests, absences=absences)] == ["pair"]
+
+
+def without_result(tests: list[Measured]) -> list[Measured]:
+    return [m if m.passed else Measured(m.client, m.server, m.rail, False) for m in tests]
+
+
+@pytest.mark.parametrize("line", ["did not come to the start within 120 s", "has not answered since step 0 (12:00:00)"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_host_that_only_one_other_cannot_reach_lives(line: str, reverse: bool) -> None:
+    """Its tests with all others came through, after the one gave it up: what is shut is the way between the two."""
+    tests = without_result(matrix(4, 2, lambda c, s, r: {c, s} == {"n0", "n1"}))
+    (finding,) = findings(tests[::-1] if reverse else tests, absences=[Absence("n1", "n0", line)])
+    assert (finding.observed["kind"], finding.observed["hosts"]) == ("pair", ["n0", "n1"])
+    assert f"n0 says that n1 {line}" in finding.cause and "TCP 18514" in finding.remedy and finding.host == ""
+
+
+def test_a_host_that_measures_slowly_with_the_others_lives_as_well() -> None:
+    tests = [
+        Measured(m.client, m.server, m.rail, m.passed, None if {m.client, m.server} == {"n0", "n1"} else m.gbps)
+        for m in matrix(5, 1, lambda c, s, r: "n1" in (c, s))
+    ]
+    causes = explain(tests, absences=[Absence("n1", "n0", "did not come to the start within 120 s")])
+    assert [(cause.kind, cause.hosts) for cause in causes] == [("port", ("n1",))]
 
 
 def test_what_a_lost_host_measured_slowly_is_still_explained() -> None:

@@ -80,6 +80,18 @@ def test_a_port_that_cannot_take_part_is_named(change: dict[str, t.Any], words: 
         fabric_ports([declared[0], {**declared[1], **change}])
 
 
+@pytest.mark.parametrize("rail", [float("inf"), float("nan"), 1.9, True, "1.5", "\u0663", -1, " 3"])
+def test_a_rail_is_a_whole_number(rail: t.Any) -> None:
+    """What int() would make of it is another rail than was declared."""
+    declared = [{**nodes(1)["n0"][0], "netdev": "eth0", "rail": rail}]
+    with pytest.raises(AnsibleFilterError, match="port eth0: rail .* is no whole number from 0"):
+        fabric_ports(declared)
+    ports = {"n0": declared, "n1": nodes(2)["n1"]}
+    for name, arguments in (("peers", ("n1", ports)), ("lonely_rails", ("n1", ports)), ("matrix_hosts", (ports,))):
+        with pytest.raises(AnsibleFilterError, match="port eth0: rail .* is no whole number from 0"):
+            FILTERS[name](*arguments)
+
+
 def test_a_rail_without_any_other_host_is_a_failure() -> None:
     ports = nodes(3, rails=2)
     assert lonely_rails("n0", ports) == []

@@ -227,6 +227,73 @@ def test_wishes_that_cannot_be(wanted: t.Any, words: str) -> None:
         FilterModule().filters()["incast_plan"](wanted, RAW)
 
 
+NO_RAILS = [float("inf"), float("nan"), 1.9, True, "1.5", "\u0663", -1, None]
+
+
+@pytest.mark.parametrize(
+    "hosts",
+    [
+        None,
+        3,
+        "n0",
+        [{}],
+        [3],
+        [{"name": "n0"}],
+        [{"name": "n0", "ports": None}],
+        [{"name": "n0", "ports": [{"rail": 0}]}],
+        *([{"name": "n0", "ports": [{"name": "e", "rail": rail, "address": "198.51.100.1"}]}] for rail in NO_RAILS),
+    ],
+)
+def test_hosts_of_another_form_are_refused(hosts: t.Any) -> None:
+    with pytest.raises(AnsibleFilterError, match="hosts: .* was expected"):
+        FilterModule().filters()["incast_plan"]({}, hosts)
+
+
+@pytest.mark.parametrize("wanted", [{"receiver": ["n0"]}, {"senders": [["n1"]]}, {"senders": ["n1", None]}])
+@pytest.mark.parametrize("name", ["incast_plan", "incast_names"])
+def test_a_name_is_a_name(wanted: t.Any, name: str) -> None:
+    arguments = (wanted, RAW) if name == "incast_plan" else (wanted,)
+    with pytest.raises(AnsibleFilterError, match="incast: (receiver|senders) .* the name of a host was expected"):
+        FilterModule().filters()[name](*arguments)
+
+
+RUN = {"peer": "n0", "gbps": 1.0, "failure": "", "cause": "", "command": ""}
+PART = {"host": "n1", "role": "sender", "rail": 0, "netdev": "eth0", "deltas": {}, "runs": [RUN], "simulated": []}
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        None,
+        3,
+        "n0",
+        [3],
+        ["s"],
+        [{"host": "r"}],
+        [{"x": 1}],
+        [{**PART, "x": 1}],
+        [{**PART, "deltas": None}],
+        [{**PART, "deltas": {"np_cnp_sent": "5"}}],
+        [{**PART, "runs": [3]}],
+        [{**PART, "runs": [{"peer": "n0"}]}],
+        [{**PART, "runs": [{**RUN, "gbps": float("nan")}]}],
+        [{**PART, "runs": [{**RUN, "gbps": "50"}]}],
+        [{**PART, "simulated": ["np_cnp_sent"]}],
+    ],
+)
+def test_parts_of_another_form_are_refused(parts: t.Any) -> None:
+    with pytest.raises(AnsibleFilterError, match="parts: .* was expected"):
+        FilterModule().filters()["incast_verdict"](parts, plan({}, RAW), {})
+
+
+@pytest.mark.parametrize(
+    "planned", [None, {}, {"receiver": "n0", "rail": 0}, {"receiver": "n0", "rail": 0, "senders": 3}]
+)
+def test_a_plan_of_another_form_is_refused(planned: t.Any) -> None:
+    with pytest.raises(AnsibleFilterError, match="planned: .* was expected"):
+        FilterModule().filters()["incast_verdict"]([PART], planned, {})
+
+
 def test_the_names_that_a_wish_has() -> None:
     assert wanted_names({"receiver": "n0", "senders": ["n1"]}) == ["n0", "n1"]
     assert wanted_names({"senders": 3}) == wanted_names({}) == []
@@ -234,7 +301,8 @@ def test_the_names_that_a_wish_has() -> None:
 
 def test_from_the_parts_to_the_verdict() -> None:
     planned = plan({}, RAW)
-    counted = {"rx_prio3_bytes": 10**9, "rx_discards_phy": 0, "np_cnp_sent": 5, "rp_cnp_handled": 5}
+    quiet = {"rx_discards_phy": 0, "out_of_sequence": 0}
+    counted = {"rx_prio3_bytes": 10**9, **quiet, "np_cnp_sent": 5, "rp_cnp_handled": 5}
     found = [part_of(Node(n, **counted), f"n{n}")["part"] for n in range(4)]
     (finding,) = FilterModule().filters()["incast_verdict"]([*found, {}, None], planned, {"link_gbps": 100})
     assert finding["verdict"] == "pass" and finding["observed"]["gbps_total"] == 97.5

@@ -175,6 +175,87 @@ def test_c10_all_traffic_rode_priority_0() -> None:
     assert "rode priority" not in right.cause
 
 
+def with_n2(counters: dict[str, int], **more: t.Any) -> list[Part]:
+    """All three as they should be, but for what n2 counted."""
+    found = parts()
+    found[2] = Part(**{**found[2].__dict__, "deltas": counters, **more})
+    return found
+
+
+def test_a_sender_that_ignores_its_cnps_is_not_hidden_by_the_others() -> None:
+    finding = judged(with_n2({**SENDER, "rp_cnp_handled": 0, "rp_cnp_ignored": 5000}))
+    assert finding.verdict == "fail" and finding.observed["reacted"] is False
+    assert "n2 ignored 5000 of its CNPs and handled 0" in finding.cause and "reaction point" in finding.cause
+    assert "n1" not in finding.cause and "n3" not in finding.cause
+    mostly = judged(with_n2({**SENDER, "rp_cnp_handled": 7, "rp_cnp_ignored": 5000}))
+    assert mostly.verdict == "fail" and "n2 ignored 5000 of its CNPs and handled 7" in mostly.cause
+
+
+def test_a_sender_that_got_no_cnp_or_does_not_count_them_is_not_taken_for_the_others() -> None:
+    finding = judged(with_n2({**SENDER, "rp_cnp_handled": 0}))
+    assert finding.verdict == "unknown" and finding.observed["reacted"] is False
+    assert "n2 handled none of the 4000 CNPs that n0 sent" in finding.cause
+    finding = judged(with_n2(without(SENDER, "rp_cnp_handled", "rp_cnp_ignored")))
+    assert finding.verdict == "unknown" and "no counter rp_cnp_handled on n2" in finding.cause
+
+
+LOSS = ("rx_discards_phy", "tx_discards_phy", "out_of_sequence", "packet_seq_err")
+
+
+def test_loss_that_nobody_counts_where_it_would_show_is_not_none() -> None:
+    finding = judged(parts(receiver=without(RECEIVER, *LOSS)))
+    assert finding.verdict == "unknown" and finding.observed["lossless"] is None
+    assert "no counter of loss is there on n0" in finding.cause
+    # The port's own drops only: what the switch loses shows in the sequence, or at the sender that sends it again.
+    blind = parts(receiver=without(RECEIVER, "out_of_sequence", "packet_seq_err"))
+    assert judged(blind).verdict == "pass", "each sender counts what it has to send again"
+    blind[2] = with_n2({**without(SENDER, *LOSS), "rx_discards_phy": 0})[2]
+    finding = judged(blind)
+    assert finding.verdict == "unknown" and finding.observed["lossless"] is None
+    assert "loss in the switch would show nowhere: n0 and n2 count no packets out of sequence" in finding.cause
+    lost = judged([*blind[:3], Part(**{**blind[3].__dict__, "deltas": {**SENDER, "packet_seq_err": 4}})])
+    assert lost.verdict == "fail" and lost.observed["lossless"] is False, "what is counted counts"
+
+
+def test_senders_that_hardly_send_do_not_pass() -> None:
+    """All signs of a good reaction, at 0.002 Gb/s: the port was not full, so that the reaction is the fault."""
+    finding = judged(parts(gbps=0.001))
+    assert finding.verdict == "fail" and finding.observed["gbps_total"] == 0.003
+    assert "3 sender(s) sent 0.003 Gb/s in sum, less than half of 100 Gb/s" in finding.cause
+    assert finding.remedy
+    assert judged(parts(gbps=17.0)).verdict == "pass", "congestion control may leave some of the link unused"
+
+
+def test_senders_that_took_turns_do_not_pass() -> None:
+    """More in sum than the link carries: each had it to itself for a while."""
+    finding = judged(parts(gbps=98.0))
+    assert finding.verdict == "unknown" and "294 Gb/s in sum, which a link of 100 Gb/s does not carry" in finding.cause
+    assert judged(parts(gbps=40.0)).verdict == "pass", "starts and ends never fall together"
+
+
+def test_a_pass_needs_the_rate_of_every_sender_and_of_the_link() -> None:
+    finding = judged(with_n2(SENDER, runs=[run("n0", None)]))
+    assert finding.verdict == "unknown" and "no rate is known of n2" in finding.cause
+    finding = judged(with_n2(SENDER, runs=[]))
+    assert finding.verdict == "unknown" and "no rate is known of n2" in finding.cause
+    finding = judged(parts(), parse_policy({}))
+    assert finding.verdict == "unknown" and "the policy declares no link_gbps" in finding.cause
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("tx_pause_storm_error_events", "n2 (eth0) stood in a pause storm"),
+        ("tx_pause_storm_warning_events", "n2 (eth0) stood in a pause storm"),
+        ("link_down_events_phy", "the link of n2 (eth0) went down 3 times"),
+    ],
+)
+def test_storms_and_links_that_went_down_fail(name: str, words: str) -> None:
+    finding = judged(with_n2({**SENDER, name: 3}))
+    assert finding.verdict == "fail" and words in finding.cause and finding.remedy
+    assert judged(with_n2({**SENDER, name: 0})).verdict == "pass"
+
+
 NAMES = sorted({*RECEIVER, *SENDER, "tx_global_pause", "local_ack_timeout_err", "rx_ecn_mark"})
 COUNTERS = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 10**6))
 

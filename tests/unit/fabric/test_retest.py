@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import typing as t
 
+import pytest
+from ansible.errors import AnsibleFilterError
 from ansible_collections.lossless.roce.plugins.filter.fabric_ports import FilterModule
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.analysis import Measured, explain
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.blame import findings, suspects
@@ -93,6 +95,63 @@ def test_a_pair_is_confirmed_only_by_its_ends_doing_well() -> None:
     assert settled(PAIR, only_the_pair)[1] == "cannot be told"
 
 
+NODE = matrix(5, 2, lambda c, s, r: "n2" in (c, s))
+ONE_WAY = matrix(5, 1, lambda c, s, r: (c, s) == ("n1", "n3"))
+
+
+def found(tests: list[Measured], second: list[Measured]) -> list[tuple[str, str, list[str], list[int], str]]:
+    """Verdict, kind, hosts, rails and confidence of each finding."""
+    return [
+        (f.verdict, f.observed["kind"], f.observed["hosts"], f.observed["rails"], f.observed["confidence"])
+        for f in findings(tests, again=second)
+    ]
+
+
+def test_a_pair_is_not_cleared_by_the_direction_that_had_passed() -> None:
+    second = [m for m in again(ONE_WAY, lambda c, s, r: False) if (m.client, m.server) != ("n1", "n3")]
+    ((verdict, kind, _hosts, _rails, confidence),) = found(ONE_WAY, second)
+    assert (verdict, kind, confidence) == ("fail", "pair", "cannot be told")
+    assert settled(ONE_WAY, again(ONE_WAY, lambda c, s, r: (c, s) == ("n1", "n3")))[:2] == ("fail", "confirmed")
+
+
+def test_a_port_is_not_cleared_by_one_direction_when_both_had_failed() -> None:
+    second = [m for m in again(PORT, lambda c, s, r: False) if m.client == "n2"]
+    verdict, confidence, cause = settled(PORT, second)
+    assert (verdict, confidence) == ("fail", "cannot be told") and "not all of it was tested again" in cause
+
+
+def test_a_node_of_which_one_rail_was_not_tested_again_is_not_cleared() -> None:
+    for rail in (0, 1):
+        second = [m for m in again(NODE, lambda c, s, r: False) if m.rail == rail]
+        assert found(NODE, second) == [("fail", "node", ["n2"], [0, 1], "cannot be told")]
+
+
+def test_a_node_that_fails_on_one_rail_only_the_second_time_is_a_port() -> None:
+    second = again(NODE, lambda c, s, r: r == 1 and "n2" in (c, s))
+    failed, cleared = findings(NODE, again=second)
+    assert (failed.verdict, failed.host) == ("fail", "n2")
+    assert failed.cause.startswith("the port of n2 on rail 1: 8 of 8 tests fail")
+    assert failed.observed["confidence"] == "confirmed" and {m["rail"] for m in failed.observed["retested"]} == {1}
+    assert (cleared.verdict, cleared.observed["confidence"]) == ("unknown", "not reproduced")
+    assert cleared.cause.startswith("the port of n2 on rail 0: 8 of 8 tests fail")
+    assert found(NODE, again(NODE, lambda c, s, r: "n2" in (c, s))) == [("fail", "node", ["n2"], [0, 1], "confirmed")]
+
+
+def test_of_a_leaf_only_the_hosts_that_fail_again_are_blamed() -> None:
+    leaves = {f"n{number}": "leaf1" if number < 2 else "leaf2" for number in range(6)}
+    tests = matrix(6, 2, lambda c, s, r: bool({"n0", "n1"} & {c, s}))
+    second = [
+        Measured(*way, rail, "n1" not in way, 50.0)
+        for names, rail in pairs(tests, leaves)
+        for way in (sorted(names), sorted(names, reverse=True))
+    ]
+    told = [
+        (f.verdict, f.observed["kind"], f.observed["hosts"], f.observed["confidence"])
+        for f in findings(tests, leaves, again=second)
+    ]
+    assert told == [("fail", "node", ["n1"], "confirmed"), ("unknown", "node", ["n0"], "not reproduced")]
+
+
 @given(count=st.integers(3, 12), rails=st.integers(1, 3), data=st.data())
 def test_no_suspect_is_another_ones_good_partner(count: int, rails: int, data: st.DataObject) -> None:
     numbers = data.draw(st.sets(st.integers(0, count - 1), max_size=count))
@@ -110,6 +169,40 @@ def test_a_leaf_is_tested_with_hosts_of_another() -> None:
     assert len(chosen) == 2 and all(len(names & {"n0", "n1"}) == 1 for names, _rail in chosen)
     partners = [next(iter(names - {"n0", "n1"})) for names, _rail in chosen]
     assert len(set(partners)) == 2, "they are tested at the same time"
+
+
+def test_uplinks_are_tested_again_from_leaf_to_leaf() -> None:
+    leaves = {f"n{number}": "leaf1" if number < 3 else "leaf2" for number in range(6)}
+
+    def across(client: str, server: str) -> bool:
+        return leaves[client] != leaves[server]
+
+    tests = matrix(6, 1, lambda c, s, r: across(c, s))
+    chosen = pairs(tests, leaves)
+    assert len(chosen) == 3 and all(across(*names) for names, _rail in chosen)
+    assert set.union(*(set(names) for names, _rail in chosen)) == set(leaves), "all at the same time, each once"
+
+    def second(bad: t.Callable[[str, str], bool]) -> list[Measured]:
+        both = [(*way, rail) for names, rail in chosen for way in (sorted(names), sorted(names, reverse=True))]
+        return [Measured(c, s, rail, not bad(c, s), 5.0 if bad(c, s) else 96.0) for c, s, rail in both]
+
+    def confidence(measured: list[Measured]) -> tuple[str, str]:
+        (finding,) = findings(tests, leaves, again=measured)
+        return finding.verdict, finding.observed["confidence"]
+
+    assert confidence(second(across)) == ("fail", "confirmed")
+    assert confidence(second(lambda c, s: False)) == ("unknown", "not reproduced")
+    assert confidence([]) == ("fail", "cannot be told")
+    assert confidence(second(lambda c, s: False)[:-1]) == ("fail", "cannot be told"), "one way was not tested again"
+
+
+@pytest.mark.parametrize("rail", [float("inf"), float("nan"), 1.9, True, "x", "\u0663", -1])
+@pytest.mark.parametrize("name", ["suspects", "analysed"])
+def test_a_finding_with_a_rail_that_is_none_is_refused(name: str, rail: t.Any) -> None:
+    seen = {"client": "a", "server": "b", "rail": rail, "gbps": 97.0}
+    raw = [[{"check": "ib_write_bw", "verdict": "pass", "observed": seen}]]
+    with pytest.raises(AnsibleFilterError, match="findings: rail .* is no whole number from 0 .* was expected"):
+        FilterModule().filters()[name](raw)
 
 
 def test_the_filters_take_the_findings_of_each_host() -> None:
