@@ -12,7 +12,7 @@ import typing as t
 from dataclasses import dataclass
 
 from .errors import HostError, PolicyError
-from .findings import FAIL, PASS, SKIPPED, Finding
+from .findings import CONVERGE, FAIL, PASS, SKIPPED, Finding
 from .operations import MakeDir, Operation, Write
 from .policy import parse_policy
 from .settings.base import State
@@ -192,13 +192,13 @@ class Disk:
 
     def _wrong(self, declared: dict[str, t.Any]) -> tuple[str, str]:
         """Cause and remedy; empty when the declared policy will come back after the next boot."""
-        text, anew = self._text(), "run playbook lossless.roce.drift with enforce=true"
+        text = self._text()
         if self.failure:
-            return self.failure, f"put right what failed, then {anew}"
+            return self.failure, f"put right what failed, then {CONVERGE}"
         if text is None:
-            return "no policy is saved: what the ports run is lost at the next boot", anew
+            return "no policy is saved: what the ports run is lost at the next boot", CONVERGE
         if _data(text) != declared:
-            return _other_policy(text), anew
+            return _other_policy(text), CONVERGE
         if not self.boots:
             return "the policy is saved, and nothing applies it at boot: no enabled boot unit, or no program", _NO_AGENT
         return "", ""

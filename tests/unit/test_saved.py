@@ -135,6 +135,14 @@ def test_a_saved_policy_that_nothing_applies_is_no_pass() -> None:
     assert result.message() == "", "the run itself ended right"
 
 
+def test_the_remedy_on_a_bare_node_is_bootstrap() -> None:
+    report = run(node(agent=False), declared(), dry_run=True)
+    wrong = {finding.check: finding for finding in report.findings() if finding.verdict == "fail"}
+    assert {"on_disk", "pfc"} <= set(wrong)
+    for finding in wrong.values():
+        assert "run playbook lossless.roce.bootstrap, or drift with enforce=true" in finding.remedy
+
+
 def test_what_is_not_managed_is_left_alone() -> None:
     host = node()
     assert on_disk(run(host, declared(), save=False)) == []
