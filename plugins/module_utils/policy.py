@@ -344,11 +344,12 @@ def parse_policy(raw: t.Mapping[str, t.Any]) -> Policy:
         raise PolicyError(f"roce_policy: {brief(raw)} … a mapping was expected")
     known = {item.name for item in fields(Policy)} - {"warnings"}
     unknown = sorted(brief(name) for name in raw if name not in known)
-    if unknown:
-        raise PolicyError(f"roce_policy: unknown field {unknown[0]} … one of {', '.join(sorted(known))} was expected")
     reader = _Reader(raw)
     policy = _read(reader)
-    problems = reader.problems or _contradictions(policy)
+    problems = list(reader.problems)
+    if unknown:
+        problems.append(f"unknown field {', '.join(unknown)} … one of {', '.join(sorted(known))} was expected")
+    problems = problems or _contradictions(policy)
     if problems:
         raise PolicyError("roce_policy: " + "; ".join(problems))
     return replace(policy, warnings=tuple(_warnings(policy)))

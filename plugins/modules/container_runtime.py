@@ -68,7 +68,8 @@ options:
     default: keep
   config:
     description:
-      - Another configuration file than the one that the engine's unit names. For one engine only.
+      - Another configuration file than the one that the engine's unit names, and for podman than the drop-in file of
+        this module. For one engine only.
     type: path
   restart:
     description: V(never) writes the files and leaves services alone. What is outstanding is then a pending finding.

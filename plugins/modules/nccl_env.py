@@ -12,7 +12,9 @@ description:
   - Ports by their exact names (C(NCCL_IB_HCA) with a leading C(=)), GIDs by the range of the ports' addresses (by their
     index before NCCL 2.21), the traffic class by the policy, and the interface for bootstrap and sockets.
   - Writes C(nccl.conf), which NCCL reads by itself, and a file of variables for shells, units and containers.
-  - Other lines of C(nccl.conf) stay as they are.
+  - Other lines of C(nccl.conf) stay as they are, byte by byte. A file that is no UTF-8 is refused.
+  - A file that has somebody's lines is copied beside itself before it is changed, as C(nccl.conf.PID.TIME~).
+  - Where one file cannot be written the other is put back.
 author:
   - lossless.roce contributors (!UNKNOWN)
 extends_documentation_fragment:
@@ -62,11 +64,11 @@ options:
     type: dict
     default: {}
   conf:
-    description: Path of C(nccl.conf). Empty leaves it alone.
+    description: Absolute path of C(nccl.conf). Empty leaves it alone.
     type: str
     default: /etc/nccl.conf
   env_file:
-    description: Path of the file of variables. Empty leaves it alone.
+    description: Absolute path of the file of variables, which is written as a whole. Empty leaves it alone.
     type: str
     default: /etc/lossless-roce/nccl.env
 """
@@ -87,7 +89,7 @@ variables:
   type: dict
   sample: {NCCL_IB_HCA: "=mlx5_0:1,mlx5_1:1", NCCL_IB_TC: "106", NCCL_SOCKET_IFNAME: "=ens1np0"}
 commands:
-  description: What was written, or would be in check mode.
+  description: What was copied (C(backup)) and written, or would be in check mode.
   returned: success
   type: list
   elements: list

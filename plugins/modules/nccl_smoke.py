@@ -13,6 +13,7 @@ description:
   - All hosts have to run it at the same time. Where hosts outnumber forks start it asynchronously.
   - Hosts meet before anything is started, and tell each other how they are. One that does not come, fails or falls
     silent is named on every host within seconds.
+  - All operations and sizes that were asked for have to be in the output, each with the right result.
   - NCCL's log of every rank is read. Each channel to another host must be on C(NET/IB), on the declared ports, and with
     GPUDirect, both ways.
   - Every run is bounded by O(time_limit). No process and no container outlives it.
@@ -177,7 +178,9 @@ options:
     type: str
     default: all_reduce_perf
   min_busbw:
-    description: Least bus bandwidth of the largest size, in GB/s. Without it bandwidth is measured and not judged.
+    description:
+      - Least bus bandwidth of each operation at the largest size, in GB/s.
+      - Without it bandwidth is measured and not judged.
     type: float
   gpu_target:
     description: Percent of GPU utilisation that is aimed for. The training example is judged by it.

@@ -7,10 +7,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import typing as t
 from pathlib import Path
 
 import pytest
 from ansible.errors import AnsibleFilterError
+from ansible_collections.lossless.roce.plugins.filter.declared_errors import declared_errors
 from ansible_collections.lossless.roce.plugins.filter.findings import findings
 from ansible_collections.lossless.roce.plugins.filter.policy import policy
 
@@ -39,7 +41,7 @@ def test_policy_gives_the_threshold() -> None:
 
 
 def test_findings_of_all_hosts_carry_the_hosts_name() -> None:
-    hosts = [
+    hosts: list[dict[str, t.Any]] = [
         {"inventory_hostname": "node1", "roce_policy_findings": [{"check": "pfc", "verdict": "fail"}]},
         {
             "inventory_hostname": "node2",
@@ -54,3 +56,57 @@ def test_findings_of_all_hosts_carry_the_hosts_name() -> None:
         {"check": "fabric", "host": ""},
         {"check": "drift", "verdict": "fail", "host": "node2"},
     ]
+
+
+PORT = {"name": "ens1np0", "rail": 0, "address": "198.51.100.1"}
+
+
+def declared(**variables: t.Any) -> list[str]:
+    """What is wrong with one host that declares this."""
+    return declared_errors([{"inventory_hostname": "node1", **variables}])
+
+
+def test_what_is_declared_rightly_or_not_at_all() -> None:
+    assert declared() == declared(roce_policy=None) == declared(roce_policy={}, roce_ports=[PORT, {"name": "x"}]) == []
+    assert declared(roce_ports=[{**PORT, "rail": "1"}]) == [], "numbers come as text from -e"
+    assert declared(roce_policies=[{"ports": ["ens1np0"], "policy": {"mtu": 4200}}]) == []
+
+
+@pytest.mark.parametrize(
+    ("variables", "error"),
+    [
+        ({"roce_policy": {"data_prio": 6}}, "roce_policy: data_prio and cnp_prio are both 6"),
+        ({"roce_policy": [1]}, "roce_policy: [1] … a mapping was expected"),
+        ({"roce_policy": {"mqprio": {"num_tc": 3}}}, "roce_policy: mqprio"),
+        ({"roce_policies": {"ports": []}}, "roce_policies: {'ports': []} … a list was expected"),
+        (
+            {"roce_policies": [{"ports": ["a"], "policy": {"mtuu": 1}}]},
+            "roce_policies[0]: policy: unknown field 'mtuu'",
+        ),
+        ({"roce_policies": [{"policy": {}}]}, "roce_policies[0]: {'policy': {}} … {ports: [NAME, …], policy: {…}}"),
+        ({"roce_policies": [{"ports": "ens1np0", "policy": {}}]}, "roce_policies[0]: ports 'ens1np0' … a list of"),
+        ({"roce_ports": ["ens1np0"]}, "roce_ports[0]: 'ens1np0' … {name, rail, address} was expected"),
+        ({"roce_ports": [{"nmae": "x"}]}, "roce_ports[0]: unknown field nmae … one of name, rail, address"),
+        ({"roce_ports": [{"rail": 0}]}, "roce_ports[0]: name None … the name of a netdev"),
+        ({"roce_ports": [{**PORT, "rail": "zero"}]}, "roce_ports[0]: rail 'zero' … 0 to 1023 was expected"),
+        (
+            {"roce_ports": [{**PORT, "address": "10.100.0.999"}]},
+            "roce_ports[0]: address '10.100.0.999' … an IPv4 address",
+        ),
+    ],
+)
+def test_each_wrong_declaration_names_host_variable_and_value(variables: dict[str, t.Any], error: str) -> None:
+    found = declared(**variables)
+    assert found and any(one.startswith(f"node1: {error}") for one in found), found
+
+
+def test_all_that_is_wrong_is_told_at_once_and_each_error_once() -> None:
+    wrong = {"roce_policy": {"data_dscpp": 1, "mtu": "x"}}
+    hosts = [{"inventory_hostname": f"node{number}", **wrong, "roce_ports": [PORT]} for number in (1, 2)]
+    policy_error, shared = declared_errors(hosts)
+    assert (
+        policy_error.startswith("all hosts: roce_policy: mtu: 'x' …") and "unknown field 'data_dscpp'" in policy_error
+    )
+    assert shared.startswith("address 198.51.100.1 is that of roce_ports[0] of node1 and of roce_ports[0] of node2")
+    some = [{"inventory_hostname": f"n{number}", **(wrong if number else {})} for number in range(7)]
+    assert declared_errors(some)[0].startswith("n1, n2, n3, n4 and 2 more: roce_policy")

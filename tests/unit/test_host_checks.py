@@ -213,6 +213,13 @@ def test_ufw_is_read_by_iptables_save() -> None:
     assert "drops tcp port 18531" in found[2].cause and "ufw allow 18515:18531/tcp" in found[2].remedy
 
 
+def test_rules_that_end_in_the_middle_are_unknown() -> None:
+    host = filter_host((RECORDED / "nft" / "ufw.json").read_text())
+    host.outputs["iptables-save"] = (RECORDED / "iptables" / "ufw.txt").read_text().partition("COMMIT")[0]
+    (finding,) = firewall.diagnose(host, context(tcp_ports=["22"]))
+    assert finding.verdict == "unknown" and "table filter: ends without COMMIT" in finding.cause
+
+
 def test_4791_counts_on_soft_roce_only() -> None:
     assert firewall.diagnose(filter_host(plain()), context()) == []
     host = filter_host(plain(), soft=True)

@@ -7,7 +7,6 @@ Looks only at engines that run: asking a stopped docker would start it through i
 
 from __future__ import annotations
 
-import json
 import re
 import typing as t
 
@@ -15,6 +14,7 @@ from ..containers.docker import read_info
 from ..containers.units import read_service
 from ..errors import HostError, RoceError
 from ..findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
+from ..parsers.json_output import read_json
 
 if t.TYPE_CHECKING:
     from ..host import Host
@@ -307,7 +307,7 @@ def _containers(host: Host, engine: str, named: t.Sequence[str], netns_mode: str
         return [finding for one in inspected for finding in _container(host, one, named, netns_mode)]
     except RoceError as exc:
         cause = str(exc)
-    except (ValueError, TypeError, AttributeError):  # no JSON, or of another shape
+    except (ValueError, TypeError, AttributeError):  # JSON of another shape
         cause = f"what '{engine} inspect' printed was not understood"
     return [Finding(check=f"{engine}_containers", verdict=UNKNOWN, evidence=f"{engine} inspect", cause=cause)]
 
@@ -322,7 +322,7 @@ def _container(host: Host, one: Inspect, named: t.Sequence[str], netns_mode: str
 
 def _inspect(host: Host, engine: str) -> list[Inspect]:
     ids = host.run(engine, "ps", "-q").out.split()
-    found = json.loads(host.run(engine, "inspect", *ids).out) if ids else []
+    found = read_json(host.run(engine, "inspect", *ids).out, f"{engine} inspect") if ids else []
     if not (isinstance(found, list) and all(isinstance(one, dict) for one in found)):
         raise ValueError
     return found

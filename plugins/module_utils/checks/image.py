@@ -36,7 +36,7 @@ def parse_facts(text: str) -> dict[str, t.Any]:
     lines = text.strip().splitlines()
     try:
         facts = json.loads(lines[-1] if lines else "")
-    except ValueError:
+    except (ValueError, RecursionError):
         facts = None
     shapes: dict[str, t.Any] = {"torch": dict, "verbs": dict, "tools": dict, "gids": list, "netdevs": dict}
     if not isinstance(facts, dict) or not all(isinstance(facts.get(key), kind) for key, kind in shapes.items()):

@@ -8,7 +8,6 @@ rp_filter is the larger one of "all" and the interface; arp_filter is on where o
 
 from __future__ import annotations
 
-import json
 import re
 import typing as t
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 from ..errors import ParseError, PolicyError, RoceError
 from ..findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from ..parsers.addresses import Interface, parse_networks
+from ..parsers.json_output import read_json
 
 if t.TYPE_CHECKING:
     from ..host import Host
@@ -77,14 +77,14 @@ def _number(host: Host, path: str) -> int:
 
 def parse_sources(text: str) -> set[str]:
     """Single addresses that a rule sends to a table of their own, in ``ip -j rule show``. Raises ParseError."""
+    rules = read_json(text or "[]", "ip rule")
     try:
-        rules = json.loads(text or "[]")
         return {
             str(rule["src"])
             for rule in rules
             if rule.get("src", "all") != "all" and rule.get("srclen", 32) == 32 and "table" in rule
         }
-    except (ValueError, TypeError, AttributeError, KeyError) as exc:
+    except (TypeError, AttributeError) as exc:
         raise ParseError(f"ip rule: output was not understood: {text.strip()[:80]!r}") from exc
 
 

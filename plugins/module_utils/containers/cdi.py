@@ -49,7 +49,7 @@ def named_devices(text: str | None) -> list[str]:
     """The devices that a specification names, besides ``all``; none for a text that is none. Pure."""
     try:
         return sorted(str(device["name"]) for device in json.loads(text or "{}")["devices"] if device["name"] != "all")
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return []
 
 

@@ -30,8 +30,13 @@ DROP_IN_TEXT = """\
 [Service]
 LimitMEMLOCK=infinity
 """
-# The plugin that serves Kubernetes, by version of the file.
-_PLUGINS = {1: "cri", 2: "io.containerd.grpc.v1.cri", 3: "io.containerd.cri.v1.runtime"}
+# The plugin that serves Kubernetes, by version of the file. Version 4 (containerd 2.3) moved sections of the server.
+_PLUGINS = {
+    1: "cri",
+    2: "io.containerd.grpc.v1.cri",
+    3: "io.containerd.cri.v1.runtime",
+    4: "io.containerd.cri.v1.runtime",
+}
 _RUNC = '"io.containerd.runc.v2"'
 _NVIDIA_BINARY = "/usr/bin/nvidia-container-runtime"
 _LIMIT = re.compile(r"^Max locked memory\s+(\S+)\s+(\S+)", re.MULTILINE)
@@ -43,11 +48,20 @@ Written = dict[Path, str]
 
 
 def version_of(text: str) -> int:
-    """The version of a configuration; a file without one is version 1."""
-    written = values(text).get(("version",), "1")
-    if written not in ("1", "2", "3"):
-        raise ParseError(f"version: is {written} … 1, 2 or 3 was expected")
-    return int(written)
+    """The version of a file; one without is version 1. Raises ParseError for a version that is not known."""
+    return _version(values(text), "1")
+
+
+def _version(written: Written, without: str) -> int:
+    version = written.get(("version",), without)
+    if version not in map(str, _PLUGINS):
+        raise ParseError(f"version: is {version[:40]} … one of {', '.join(map(str, _PLUGINS))} was expected")
+    return int(version)
+
+
+def _plugin(effective: Written) -> str:
+    """The plugin's name in a dump. Raises ParseError as version_of does."""
+    return _PLUGINS[_version(effective, "2")]
 
 
 def settings_to_make(effective: Written, plugin: str, options: Options) -> Written:
@@ -183,11 +197,10 @@ class Containerd(Engine):
 
 
 def judge_effective(effective: Written, options: Options, pending: str = "") -> list[Finding]:
-    """Findings on a dump of the configuration. Pure."""
+    """Findings on a dump of the configuration. Pure. Raises ParseError for a version that is not known."""
     evidence = "containerd config dump"
     remedy = "module lossless.roce.container_runtime for engine containerd"
-    version = int(effective.get(("version",), "2"))
-    base = ("plugins", _PLUGINS[version])
+    base = ("plugins", _plugin(effective))
     found = []
     disabled = effective.get(("disabled_plugins",), "")
     if '"cri"' in disabled or base[1] in disabled:
@@ -224,7 +237,7 @@ def judge_kubelet(effective: Written, kubelet: str | None) -> list[Finding]:
     declared = re.search(r"^cgroupDriver:\s*\"?(\w+)", kubelet or "", re.MULTILINE)
     if not declared:
         return []
-    base = ("plugins", _PLUGINS[int(effective.get(("version",), "2"))], "containerd")
+    base = ("plugins", _plugin(effective), "containerd")
     runtime = str(scalar(effective.get((*base, "default_runtime_name"), "runc")))
     systemd = scalar(effective.get((*base, "runtimes", runtime, "options", "SystemdCgroup"))) is True
     driver = "systemd" if systemd else "cgroupfs"
@@ -256,12 +269,11 @@ def config_path(host: Host, service: Service, options: Options) -> str:
 def _config_edit(host: Host, service: Service, path: str, options: Options) -> FileEdit | None:
     before = host.read_exact(path) if host.exists(path) else None
     effective = values(_dump(host, service, path))
-    version = int(effective.get(("version",), "2"))
-    settings = settings_to_make(effective, _PLUGINS[version], options)
-    if not settings:
-        return None
     try:
-        text = before if before and before.strip() else f"version = {version}\n"
+        settings = settings_to_make(effective, _plugin(effective), options)
+        if not settings:
+            return None
+        text = before if before and before.strip() else f"version = {_version(effective, '2')}\n"
         after = merge(text, in_version(settings, version_of(text)))
     except ParseError as exc:
         raise ParseError(f"{path}: {exc}; the file was left as it is") from exc

@@ -21,6 +21,7 @@ _KEY = re.compile(r"[ \t]*(?:([A-Za-z0-9_-]+)|\"((?:[^\"\\\n]|\\.)*)\"|'([^'\n]*
 _FILLER = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _STRING_KINDS = (r'"""(?:[^\\]|\\.)*?"{3,5}', r"'''.*?'{3,5}", r'"(?:[^"\\\n]|\\.)*"', r"'[^'\n]*'")
 _STRING = re.compile("|".join(_STRING_KINDS), re.DOTALL)
+_TOKEN = re.compile(rf"#[^\n]*|{_STRING.pattern}|\S", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,25 @@ def scalar(written: str | None) -> t.Any:
 
 def strings(written: str) -> list[str]:
     """The simple strings of a written array."""
-    return [str(scalar(found.group())) for found in _STRING.finditer(written)]
+    found = [written[start:end] for start, end in items(written)]
+    return [str(scalar(item)) for item in found if item[0] in "\"'"]
+
+
+def items(written: str) -> list[tuple[int, int]]:
+    """Where each item of a written array starts and ends; a comment is none."""
+    found: list[tuple[int, int]] = []
+    depth, start, end = 0, -1, -1
+    for token in _TOKEN.finditer(written):
+        char = token.group()
+        if char.startswith("#"):
+            continue
+        depth += (char in ("[", "{")) - (char in ("]", "}"))
+        if depth > 1 or (depth == 1 and char != "," and token.start()):
+            start, end = (token.start() if start < 0 else start), token.end()
+        elif start >= 0:
+            found.append((start, end))
+            start = -1
+    return found
 
 
 def set_value(text: str, path: Path, value: str) -> str:

@@ -20,11 +20,14 @@ if t.TYPE_CHECKING:
     from ..policy import Policy
 
 ENV_FILE = "/etc/lossless-roce/nccl.env"
+ENV_HEADER = "# Written by lossless.roce from the policy."
 # From this release on NCCL finds the GID by itself, and takes a range of addresses to choose among several.
 FINDS_GID = (2, 21)
 # A range as wide as this would choose nothing.
 _WIDEST_PREFIX = 8
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{0,100}")
+# A line of nccl.conf as NCCL reads it: a carriage return belongs to the value.
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})(?:\.\d{1,4}){0,2}")
 
 
@@ -136,18 +139,18 @@ def merged_conf(text: str, variables: t.Mapping[str, str]) -> str:
     """nccl.conf with these variables; each other line stays as it is, and where it is."""
     left = dict(variables)
     lines = []
-    for line in text.splitlines():
+    for line in _LINE.findall(text):
         # NCCL takes what is before the first = as it stands; people write blanks and export.
         name = line.partition("=")[0].strip().removeprefix("export ").strip()
         if line.startswith("#") or name not in variables:
             lines.append(line)
         elif name in left:
-            lines.append(f"{name}={left.pop(name)}")
-    return "".join(f"{line}\n" for line in [*lines, *(f"{name}={value}" for name, value in left.items())])
+            lines.append(f"{name}={left.pop(name)}\n")
+    if left and lines and not lines[-1].endswith("\n"):
+        lines.append("\n")
+    return "".join([*lines, *(f"{name}={value}\n" for name, value in left.items())])
 
 
 def env_file(variables: t.Mapping[str, str]) -> str:
     """A file for a shell, for EnvironmentFile= of a unit and for --env-file of docker and podman alike."""
-    return "# Written by lossless.roce from the policy.\n" + "".join(
-        f"{name}={value}\n" for name, value in variables.items()
-    )
+    return f"{ENV_HEADER}\n" + "".join(f"{name}={value}\n" for name, value in variables.items())

@@ -164,12 +164,20 @@ class Job:
             *("--factor", str(self.factor), "--warmup", str(self.warmup), "--iterations", str(self.iterations)),
         ]
 
+    def sizes(self) -> list[int]:
+        """The sizes of the sweep in bytes, as the worker and nccl-tests count them."""
+        found = [self.begin]
+        while found[-1] * self.factor <= self.end:
+            found.append(found[-1] * self.factor)
+        return found
+
+    def sweep(self) -> dict[str, int]:
+        """How many sizes of each operation are measured."""
+        return dict.fromkeys(self.operations, len(self.sizes()))
+
     def compared_size(self) -> int:
         """The largest size of the sweep that is not too large for a short run."""
-        size = self.begin
-        while size * self.factor <= min(self.end, _COMPARED_SIZE):
-            size *= self.factor
-        return size
+        return max(size for size in self.sizes() if size <= max(self.begin, _COMPARED_SIZE))
 
     def _mpirun(self, variables: t.Mapping[str, str]) -> list[str]:
         hosts = ",".join(f"{member.address}:{self.ranks}" for member in self.members)

@@ -9,14 +9,14 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..checks.nccl_env import CONF
-from ..errors import PolicyError
+from ..errors import HostError, PolicyError, RoceError
 from ..gids import read_gids
 from ..operations import MakeDir, Operation, Write
 from ..parsers.addresses import Interface, parse_networks
 from ..parsers.gids import choose
 from ..policy import parse_policy
 from ..ports import Port, find_ports, select_ports
-from .env import ENV_FILE, PortFacts, derive, env_file, merged_conf, parse_version
+from .env import ENV_FILE, ENV_HEADER, PortFacts, derive, env_file, merged_conf, parse_version
 
 if t.TYPE_CHECKING:
     from ..host import Host
@@ -66,7 +66,7 @@ def _facts(host: Host, port: Port, address: str, networks: dict[str, list[Interf
 
 @dataclass(frozen=True)
 class Wanted:
-    """What nccl_env was asked for. An empty path leaves that file alone."""
+    """What nccl_env was asked for. Paths are absolute; an empty one leaves that file alone."""
 
     ports: DeclaredPorts
     policy: t.Mapping[str, t.Any]
@@ -78,7 +78,10 @@ class Wanted:
 
 
 def converge(host: Host, wanted: Wanted, dry_run: bool) -> dict[str, t.Any]:
-    """Write what differs: {changed, variables, commands, diff} as plain JSON. Raises RoceError."""
+    """Write what differs: {changed, variables, commands, diff} as plain JSON.
+
+    Raises RoceError; the files are as before then.
+    """
     if dry_run:
         return _converge(host, wanted, dry_run)
     with host.lock():
@@ -97,24 +100,89 @@ def _converge(host: Host, wanted: Wanted, dry_run: bool) -> dict[str, t.Any]:
         interface=wanted.interface,
         tuning=wanted.tuning,
     )
-    before = {path: host.read_optional(path) or "" for path in (wanted.conf, wanted.env_file) if path}
+    former = {path: host.read_exact(path) if host.exists(path) else None for path in _paths(host, wanted)}
+    before = {path: text or "" for path, text in former.items()}
     texts = {}
     if wanted.conf:
         texts[wanted.conf] = merged_conf(before[wanted.conf], variables)
     if wanted.env_file:
         texts[wanted.env_file] = env_file(variables)
-    operations = [operation for path, text in texts.items() if before[path] != text for operation in _write(path, text)]
+    steps = [step for path, text in texts.items() if before[path] != text for step in _steps(path, before[path], text)]
     if not dry_run:
-        for operation in operations:
-            operation.perform(host)
+        _perform(host, steps, former)
     return {
-        "changed": bool(operations),
+        "changed": bool(steps),
         "variables": variables,
-        "commands": [operation.shown() for operation in operations],
+        "commands": [step.shown() for step in steps],
         "diff": {"before": before, "after": texts},
     }
 
 
-def _write(path: str, text: str) -> list[Operation]:
-    folder = path.rpartition("/")[0]
-    return [Write(path, text)] if folder in ("", "/etc") else [MakeDir(folder), Write(path, text)]
+# -- the files -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Backup:
+    """Copy a file beside itself."""
+
+    path: str
+
+    def perform(self, host: Host) -> None:
+        """Do it. Raises HostError."""
+        host.backup(self.path)
+
+    def shown(self) -> list[str]:
+        """The form that users see under ``commands``."""
+        return ["backup", self.path]
+
+
+_Step = t.Union[Operation, _Backup]
+
+
+def _paths(host: Host, wanted: Wanted) -> list[str]:
+    """The files to write. Raises PolicyError for a place where none can be."""
+    named = {"conf": wanted.conf, "env_file": wanted.env_file}
+    for name, path in named.items():
+        if path and (path[0] != "/" or path[-1] == "/" or "\0" in path):
+            raise PolicyError(f"{name}: {path!r} … the absolute path of a file was expected")
+        parent = _folder(path).rpartition("/")[0]
+        if parent and not host.exists(parent):
+            raise PolicyError(f"{name}: {path!r} is in a folder in {parent}, which is not there … make it first")
+    if wanted.conf and wanted.conf == wanted.env_file:
+        raise PolicyError(f"env_file: {wanted.env_file!r} is conf as well … another file was expected")
+    return [path for path in named.values() if path]
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _steps(path: str, before: str, text: str) -> list[_Step]:
+    """What writes a file. One that has somebody's lines is copied first."""
+    theirs = before and not before.startswith(ENV_HEADER)
+    folder = [] if _folder(path) in ("", "/etc") else [MakeDir(_folder(path))]
+    return [*([_Backup(path)] if theirs else []), *folder, Write(path, text)]
+
+
+def _perform(host: Host, steps: t.Sequence[_Step], former: t.Mapping[str, str | None]) -> None:
+    """All steps or none: files that were written before one fails are put back. Raises HostError."""
+    written: list[str] = []
+    try:
+        for step in steps:
+            step.perform(host)
+            if isinstance(step, Write):
+                written.append(step.path)
+    except RoceError as exc:
+        raise HostError(f"{exc}; {_put_back(host, {path: former[path] for path in written})}") from exc
+
+
+def _put_back(host: Host, former: t.Mapping[str, str | None]) -> str:
+    try:
+        for path, text in former.items():
+            if text is None:
+                host.remove(path)
+            else:
+                host.write(path, text)
+    except RoceError as exc:
+        return f"rolling back failed: {exc}"
+    return "rolled back: the former files are in place"

@@ -11,7 +11,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
-from ..parsers.nccl_log import Channel, Hca, NcclLog
+from ..parsers.nccl_log import Channel, Hca, NcclLog, host_of
 from .meaning import failures
 
 EVIDENCE = "NCCL_DEBUG=INFO"
@@ -38,12 +38,14 @@ class Expected:
     gdr: whether GPUDirect is asked for; not on machines whose GPU shares the processor's memory
     accept_socket: TCP will do, as where there is no RDMA at all
     one_host: all ranks are on one host, so that nothing has to leave it
+    ranks: how many ranks the log has to show; None: all of the job, as far as the log says how many these are
     """
 
     ibdevs: tuple[str, ...] = ()
     gdr: bool = True
     accept_socket: bool = False
     one_host: bool = False
+    ranks: int | None = None
     inside: Inside = field(default_factory=Inside)
 
 
@@ -53,7 +55,7 @@ def prove(log: NcclLog, expected: Expected) -> list[Finding]:
     if wrong and not log.channels:
         return wrong
     if expected.one_host:
-        return [*wrong, _one_host(log)]
+        return [*wrong, _one_host(log, expected)]
     path = _path(log, expected)
     if not any(channel.rdma for channel in log.channels):
         # Nothing to say of ports and GPUDirect but where the log tells of GPUDirect alone.
@@ -84,7 +86,7 @@ def _path(log: NcclLog, expected: Expected) -> Finding:
     if nvlink:
         cause = f"channels between nodes go over NVLink ({_named(nvlink)}): they say nothing on RoCE"
         return _of("nccl_path", FAIL, log, cause, "NCCL_MNNVL_ENABLE=0 for this test")
-    unproven = _unproven(log, net)
+    unproven = _unproven(log, expected)
     if unproven:
         return _of("nccl_path", UNKNOWN, log, unproven, _HOW_TO_LOG)
     return _of("nccl_path", PASS, log)
@@ -93,17 +95,44 @@ def _path(log: NcclLog, expected: Expected) -> Finding:
 _HOW_TO_LOG = "the whole output of every rank with NCCL_DEBUG=INFO, up to the first collective and past it"
 
 
-def _unproven(log: NcclLog, net: list[Channel]) -> str:
+def _unproven(log: NcclLog, expected: Expected) -> str:
     """Why the log cannot prove the path; empty when it does."""
+    net = [channel for channel in log.channels if channel.network]
     if not net:
         kind = " (the HCAs are in InfiniBand mode)" if any(hca.link == "IB" for hca in log.hcas) else ""
         said = f"NCCL chose {', '.join(sorted({h.ibdev for h in log.hcas}))}{kind}, and " if log.hcas else ""
         return f"{said}no channel between nodes is in the log: the path is not proven"
-    if log.garbled:
-        return f"{log.garbled} channels could not be read, since lines of several ranks ran into each other"
+    return _garbled(log) or _one_way(log, net) or _incomplete(log, expected)
+
+
+def _garbled(log: NcclLog) -> str:
+    if not log.garbled:
+        return ""
+    return f"{log.garbled} channels could not be read, since lines of several ranks ran into each other"
+
+
+def _one_way(log: NcclLog, net: list[Channel]) -> str:
+    """Each host that the log tells of from the start sends and receives; of an excerpt one host does."""
+    hosts = sorted(set(map(host_of, log.ranks)))
     for direction, shown in (("send", "sends"), ("receive", "receives")):
-        if not any(channel.direction == direction for channel in net):
-            return f"only one direction is in the log: nothing shows how this host {shown}"
+        seen = {host_of(channel.process) for channel in net if channel.direction == direction}
+        silent = [host for host in hosts if host not in seen]
+        if silent or not seen:
+            name = silent[0] if len(hosts) > 1 and silent else "this host"
+            return f"only one direction is in the log: nothing shows how {name} {shown}"
+    return ""
+
+
+def _incomplete(log: NcclLog, expected: Expected) -> str:
+    """Which ranks may have channels that the log does not show; empty when it shows all."""
+    wanted = log.nranks if expected.ranks is None else expected.ranks
+    shown = len({channel.rank for channel in log.channels})
+    if wanted is not None and shown < wanted:
+        return f"the log shows channels of {shown} of {wanted} ranks: the others may have taken any path"
+    cut = [(rank, host_of(process)) for process, rank in log.ranks.items() if process not in log.connected]
+    if cut:
+        rank, host = min(cut)
+        return f"the log of rank {rank} ({host}) ends before all its channels are connected"
     return ""
 
 
@@ -175,13 +204,16 @@ def why_socket(log: NcclLog, expected: Expected) -> tuple[str, str]:
     return "the log does not say why", "run with NCCL_DEBUG_SUBSYS=INIT,NET,ENV and look at lines of NET/IB"
 
 
-def _one_host(log: NcclLog) -> Finding:
+def _one_host(log: NcclLog, expected: Expected) -> Finding:
     local = [channel for channel in log.channels if not channel.network]
     if not log.channels:
         return _of("nccl_path", UNKNOWN, log, "no channel is in the log", _HOW_TO_LOG)
     if len(local) < len(log.channels):
         cause = f"ranks of one host talk over the network: {_named([c for c in log.channels if c.network])}"
         return _of("nccl_path", FAIL, log, cause, "look for NCCL_P2P_DISABLE, NCCL_SHM_DISABLE and NCCL_HOSTID")
+    unproven = _garbled(log) or _incomplete(log, expected)
+    if unproven:
+        return _of("nccl_path", UNKNOWN, log, unproven, _HOW_TO_LOG)
     return _of("nccl_path", PASS, log, "one host: NVLink, PCIe or shared memory; this says nothing on the fabric")
 
 
@@ -209,22 +241,32 @@ def _ports(log: NcclLog, expected: Expected) -> list[Finding]:
                 observed=sorted(used),
             )
         ]
-    return [_of("nccl_hca", PASS, log, observed=sorted(used), expected=list(expected.ibdevs))]
+    return [_right("nccl_hca", log, expected, sorted(used), list(expected.ibdevs))]
+
+
+def _right(check: str, log: NcclLog, wanted: Expected, observed: t.Any, expected: t.Any = None) -> Finding:
+    """What is right on all channels of the log is proven only where these are all channels."""
+    unproven = _unproven(log, wanted)
+    verdict, remedy = (UNKNOWN, _HOW_TO_LOG) if unproven else (PASS, "")
+    return _of(check, verdict, log, unproven, remedy, observed=observed, expected=expected)
 
 
 def ibdevs_used(log: NcclLog) -> set[str] | None:
     """RDMA devices of the channels; None when the log cannot tell of one of them."""
     names = _by_number(log.hcas)
-    used = {names.get(channel.device or 0) for channel in log.channels if channel.rdma}
+    used = {names.get((channel.process, channel.device or 0)) for channel in log.channels if channel.rdma}
     if None in used or not used:
         return None
     # A merged device is named after its ports.
     return {name for merged in used if merged for name in merged.split("+")}
 
 
-def _by_number(hcas: t.Sequence[Hca]) -> dict[int, str]:
-    """Number -> name. Merged devices come after the plain ones, and their numbers are those that channels use."""
-    return {hca.index: hca.ibdev for hca in hcas}
+def _by_number(hcas: t.Sequence[Hca]) -> dict[tuple[str, int], str]:
+    """Process and number -> name: each process counts its own.
+
+    Merged devices come after the plain ones, and their numbers are those that channels use.
+    """
+    return {(hca.process, hca.index): hca.ibdev for hca in hcas}
 
 
 # -- GPUDirect -----------------------------------------------------------------------------------
@@ -239,7 +281,7 @@ def _gdr(log: NcclLog, expected: Expected) -> list[Finding]:
     if not expected.gdr:
         return [_of("nccl_gdr", SKIPPED, log, "GPUDirect was not asked for")]
     if not without and direct:
-        return [_of("nccl_gdr", PASS, log, observed={"channels": len(direct)})]
+        return [_right("nccl_gdr", log, expected, {"channels": len(direct)})]
     reasons = sorted({reason for _enabled, reason in log.gdr.values() if reason})
     return [
         _of(
@@ -279,7 +321,7 @@ def summary(log: NcclLog) -> dict[str, t.Any]:
     return {
         "version": log.version,
         "network": log.networks,
-        "hcas": [f"{hca.ibdev}:{hca.port}/{hca.link}" for hca in log.hcas if hca.link],
+        "hcas": list(dict.fromkeys(f"{hca.ibdev}:{hca.port}/{hca.link}" for hca in log.hcas if hca.link)),
         "channels": {via: sum(_kind(c) == via for c in log.channels) for via in sorted(set(map(_kind, log.channels)))},
         "send": sum(channel.direction == "send" for channel in net),
         "receive": sum(channel.direction == "receive" for channel in net),

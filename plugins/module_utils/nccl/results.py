@@ -20,6 +20,9 @@ OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 # Below this size latency is the limit, and not the link.
 JUDGED_SIZE = 8 << 20
 GLOO = "gloo: this proves launch, rendezvous and sums only, and nothing of NCCL, RDMA or GPUs"
+_MEMORY = "memory or GPU errors (nvidia-smi -q -d ECC, dmesg), then one operation at a time"
+_AGAIN = "run it again; the log of the run shows what stands in the place of the missing rows"
+_LARGEST = 1e300  # what is not below it, as nan and infinity are not, was not measured
 _NUMBERS = ("size", "iterations", "time_us", "algbw", "busbw", "wrong")
 
 Row = dict[str, t.Any]
@@ -27,7 +30,10 @@ Row = dict[str, t.Any]
 
 @dataclass
 class Results:
-    """Lines that ranks printed: facts of each rank here; the rest comes from rank 0 alone."""
+    """Lines that ranks printed: facts of each rank here; the rest comes from rank 0 alone.
+
+    torn: number of lines that could not be read
+    """
 
     facts: list[dict[str, t.Any]] = field(default_factory=list)
     hosts: list[str] = field(default_factory=list)  # by rank
@@ -35,6 +41,7 @@ class Results:
     start: dict[str, t.Any] = field(default_factory=dict)
     train: dict[str, t.Any] = field(default_factory=dict)
     end: dict[str, t.Any] | None = None
+    torn: int = 0
 
     def largest(self, operation: str = "") -> Row | None:
         """The row of the largest size, of one operation or of the first."""
@@ -43,15 +50,17 @@ class Results:
 
 
 def parse_events(text: str) -> Results:
-    """All that can be read; torn lines are left out."""
+    """All that can be read; torn lines are counted and left out."""
     results, decoder = Results(), json.JSONDecoder()
     for piece in text.split(MARK)[1:]:
         try:
             event, _end = decoder.raw_decode(piece)
         except (ValueError, RecursionError):
-            continue
+            event = None
         if isinstance(event, dict):
             _take(results, event)
+        else:
+            results.torn += 1
     return results
 
 
@@ -61,8 +70,11 @@ def _take(results: Results, event: dict[str, t.Any]) -> None:
         results.facts.append(event)
     elif kind == "ranks" and isinstance(event.get("hosts"), list):
         results.hosts = [str(host) for host in event["hosts"]]
-    elif kind == "row" and isinstance(event.get("operation"), str) and all(map(_is_number, _of(event, _NUMBERS))):
-        results.rows.append(event)
+    elif kind == "row":
+        if isinstance(event.get("operation"), str) and all(map(_is_number, _of(event, _NUMBERS))):
+            results.rows.append(event)
+        else:
+            results.torn += 1
     elif kind == "start":
         results.start = event
     elif kind == "train" and all(map(_is_number, _of(event, ("step_ms", "communication")))):
@@ -76,24 +88,34 @@ def _of(event: dict[str, t.Any], names: t.Iterable[str]) -> list[t.Any]:
 
 
 def _is_number(value: t.Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _LARGEST
 
 
 # -- verdicts --------------------------------------------------------------------------------------
 
 
 def judge_results(
-    results: Results, backend: str, members: t.Sequence[str], *, first: bool, took_s: float = 0.0
+    results: Results,
+    backend: str,
+    members: t.Sequence[str],
+    *,
+    first: bool,
+    took_s: float = 0.0,
+    sweep: t.Mapping[str, int] | None = None,
 ) -> Finding:
-    """Whether the collectives ran on all hosts and gave the right results. The first host speaks for all."""
+    """Whether the collectives ran on all hosts and gave the right results. The first host speaks for all.
+
+    sweep: how many sizes of each operation there should be, where that is known
+    """
     if not first:
         cause = "" if backend == "nccl" else GLOO
-        observed = {"ranks": sorted(fact.get("rank", -1) for fact in results.facts)}
+        observed = {"ranks": sorted(fact["rank"] for fact in results.facts if _is_number(fact.get("rank")))}
         return Finding("nccl_smoke", PASS if results.facts else FAIL, observed=observed, cause=cause)
-    cause = _wrong(results, members)
+    wrong = _wrong(results, members)
+    lost = "" if wrong else _lost(results, sweep)
     return Finding(
         check="nccl_smoke",
-        verdict=FAIL if cause else PASS,
+        verdict=FAIL if wrong else UNKNOWN if lost else PASS,
         observed={
             "ranks": len(results.hosts),
             "hosts": len(set(results.hosts)),
@@ -104,8 +126,8 @@ def judge_results(
         },
         expected={"hosts": len(members), "wrong": 0},
         evidence=f"torchrun, backend {backend}",
-        cause=cause or ("" if backend == "nccl" else GLOO),
-        remedy="memory or GPU errors (nvidia-smi -q -d ECC, dmesg), then one operation at a time" if cause else "",
+        cause=wrong or lost or ("" if backend == "nccl" else GLOO),
+        remedy=_MEMORY if wrong else _AGAIN if lost else "",
     )
 
 
@@ -121,6 +143,31 @@ def _wrong(results: Results, members: t.Sequence[str]) -> str:
     return ""
 
 
+def _lost(results: Results, sweep: t.Mapping[str, int] | None) -> str:
+    """Which rows are missing; empty when there are all. Nobody knows what a missing row said."""
+    if sweep is None:
+        return f"{results.torn} lines of the ranks could not be read" if results.torn else ""
+    for operation, wanted in sweep.items():
+        there = sum(row["operation"] == operation for row in results.rows)
+        if there < wanted:
+            return f"{there} of {wanted} sizes of {operation} are in the output"
+    return ""
+
+
+def judge_sweep(
+    results: Results, minimum: float | None, *, sweep: t.Mapping[str, int], of_one_host: bool
+) -> list[Finding]:
+    """Bus bandwidth of each operation's largest size: the slowest is told. Nothing where no row was to be printed."""
+    if minimum is None or not results.rows:
+        return []
+    lost = _lost(results, sweep)
+    if lost:
+        cause, expected = f"{lost}: the largest may be missing", {"min_busbw": minimum}
+        return [Finding("nccl_busbw", UNKNOWN, expected=expected, cause=cause, remedy=_AGAIN)]
+    largest = filter(None, map(results.largest, sweep))
+    return judge_busbw(min(largest, key=lambda row: row["busbw"]), minimum, of_one_host=of_one_host)
+
+
 def judge_busbw(row: Row | None, minimum: float | None, *, of_one_host: bool) -> list[Finding]:
     """Bus bandwidth of the largest size against the least that is asked for; nothing where nothing is asked."""
     if row is None or minimum is None:
@@ -131,8 +178,9 @@ def judge_busbw(row: Row | None, minimum: float | None, *, of_one_host: bool) ->
         cause = f"{row['size']} bytes measure latency, not the link: at least {JUDGED_SIZE} are needed"
         return [Finding(verdict=UNKNOWN, cause=cause, remedy="a larger nccl_smoke_end", **place)]
     right = row["busbw"] >= minimum
-    where = " of one host, which says nothing on the fabric," if of_one_host else ""
-    cause = "" if right else f"bus bandwidth{where} is {row['busbw']:g} GB/s, {minimum:g} was expected"
+    where = " on one host, which says nothing on the fabric," if of_one_host else ""
+    low = f"bus bandwidth of {row['operation']}{where} is {row['busbw']:g} GB/s, {minimum:g} was expected"
+    cause = "" if right else low
     remedy = "" if right else "ib_write_bw of each rail first (fabric_test), then channels and GPUDirect"
     return [Finding(verdict=PASS if right else FAIL, cause=cause, remedy=remedy, **place)]
 
@@ -221,15 +269,17 @@ def _inside(check: str, observed: t.Any, expected: t.Any, cause: str, remedy: st
 # -- nccl-tests --------------------------------------------------------------------------------------
 
 
-def judge_table(table: Table, *, ranks: int | None = None, min_busbw: float | None = None) -> list[Finding]:
+def judge_table(
+    table: Table, *, ranks: int | None = None, sizes: t.Sequence[int] = (), min_busbw: float | None = None
+) -> list[Finding]:
     """Findings on an output of nccl-tests: whether it was one job, whether sums are right, and its bandwidth.
 
-    ranks: how many there should be, where that is known
+    ranks, sizes: how many ranks and which sizes in bytes, ascending, there should be, where that is known
     """
     wrong = _not_one_job(table, ranks)
     if wrong:
         return [wrong]
-    return [_sums(table), *_table_busbw(table, min_busbw)]
+    return [_sums(table), *_table_busbw(table, sizes, min_busbw)]
 
 
 def _not_one_job(table: Table, ranks: int | None) -> Finding | None:
@@ -240,7 +290,10 @@ def _not_one_job(table: Table, ranks: int | None) -> Finding | None:
     if table.jobs > 1:
         cause = f"{table.jobs} jobs wrote this output: each host ran its own, so it says nothing on the fabric"
         return _table("nccl_smoke", FAIL, observed, cause, several)
-    if ranks is not None and table.ranks and len(table.ranks) != ranks:
+    if ranks is not None and not table.ranks:
+        cause = f"the output names no ranks (# Rank): nothing shows that {ranks} ranks ran"
+        return _table("nccl_smoke", UNKNOWN, observed, cause, "see the log of the run")
+    if ranks is not None and len(table.ranks) != ranks:
         return _table("nccl_smoke", FAIL, observed, f"{len(table.ranks)} ranks ran, {ranks} were expected", several)
     if len(table.ranks) == 1:
         cause = "a single rank: nothing was exchanged, and times and bandwidths mean nothing"
@@ -250,22 +303,27 @@ def _not_one_job(table: Table, ranks: int | None) -> Finding | None:
 
 def _sums(table: Table) -> Finding:
     observed = {"rows": len(table.rows), "ranks": len(table.ranks), "wrong": table.wrong()}
-    if any(not okay for _count, okay in table.out_of_bounds) or table.wrong():
-        cause = "results are wrong (#wrong, or Out of bounds values: FAILED)"
+    if any(not okay for _count, okay in table.out_of_bounds) or table.wrong() or table.not_numbers():
+        cause = "results are wrong (#wrong, an error that is no number, or Out of bounds values: FAILED)"
         return _table("nccl_smoke", FAIL, observed, cause, "memory or GPU errors: nvidia-smi -q -d ECC, dmesg")
     unchecked = all(half.last is None for row in table.rows for half in (row.out_of_place, row.in_place))
     if table.validation is False or unchecked:
         cause = "results were not checked (validation 0, N/A): 0 OK at the end means nothing"
         return _table("nccl_smoke", UNKNOWN, observed, cause, "run it with -c 1")
+    # Rows may be torn by lines of NCCL's log. The sum at the end counts the wrong values of all sizes.
     if not table.out_of_bounds:
         return _table("nccl_smoke", UNKNOWN, observed, "no wrong result until the output stops, before its end", "")
     return _table("nccl_smoke", PASS, observed)
 
 
-def _table_busbw(table: Table, minimum: float | None) -> list[Finding]:
+def _table_busbw(table: Table, sizes: t.Sequence[int], minimum: float | None) -> list[Finding]:
     row = table.largest()
     if row is None:
         return []
+    # Its size may be rounded down, to a multiple of the ranks.
+    if minimum is not None and len(sizes) > 1 and row.size <= sizes[-2]:
+        cause = f"the row of {sizes[-1]} bytes is not in the output, or cannot be read"
+        return [_table("nccl_busbw", UNKNOWN, {"size": row.size, "busbw": row.busbw}, cause, _AGAIN)]
     observed = {"size": row.size, "busbw": row.busbw, "algbw": max(row.out_of_place.algbw, row.in_place.algbw)}
     if row.size < JUDGED_SIZE:
         cause = f"{row.size} bytes are too few to judge the link: at least {JUDGED_SIZE} are needed"

@@ -26,10 +26,10 @@ from .proof import Expected, Inside, prove, summary
 from .results import (
     GLOO,
     Results,
-    judge_busbw,
     judge_inside,
     judge_ratio,
     judge_results,
+    judge_sweep,
     judge_table,
     judge_training,
     parse_events,
@@ -381,12 +381,25 @@ def _expected(job: Job, node: NodeFacts, results: Results) -> Expected:
         gdr=job.gdr,
         accept_socket=job.accept_socket,
         one_host=job.one_host,
+        ranks=_ranks_here(job, results),
         inside=Inside(
             ibdevs=tuple(fact["ibdevs"]) if "ibdevs" in fact else None,
             uverbs=tuple(fact["uverbs"]) if "uverbs" in fact else None,
             libibverbs=fact.get("libibverbs"),
         ),
     )
+
+
+def _ranks_here(job: Job, results: Results) -> int | None:
+    """How many ranks this host's output has to show: mpirun's are all ranks, torchrun's those of this host.
+
+    None where neither the job nor the ranks say it.
+    """
+    if job.tool == NCCL_TESTS:
+        return int(job.ranks) * len(job.members)
+    if job.ranks != "gpu":
+        return int(job.ranks)
+    return len(results.facts) or None
 
 
 def _plumbing() -> Finding:
@@ -396,9 +409,13 @@ def _plumbing() -> Finding:
 def _sums(job: Job, run: Ran) -> list[Finding]:
     names = [member.name for member in job.members]
     if job.tool == NCCL_TESTS:
-        return judge_table(parse_table(run.text), ranks=int(job.ranks) * len(names), min_busbw=job.min_busbw)
-    judged = [judge_results(run.results, job.backend, names, first=job.index == 0, took_s=run.took_s)]
-    return [*judged, *judge_busbw(run.results.largest(), job.min_busbw, of_one_host=job.one_host)]
+        ranks = int(job.ranks) * len(names)
+        return judge_table(parse_table(run.text), ranks=ranks, sizes=job.sizes(), min_busbw=job.min_busbw)
+    sweep, first = job.sweep(), job.index == 0
+    return [
+        judge_results(run.results, job.backend, names, first=first, took_s=run.took_s, sweep=sweep),
+        *judge_sweep(run.results, job.min_busbw, sweep=sweep, of_one_host=job.one_host),
+    ]
 
 
 def _load(job: Job, run: Ran, *, judged: bool) -> list[Finding]:

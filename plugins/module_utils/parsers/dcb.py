@@ -7,11 +7,11 @@ Shapes: iproute2 5.12 to 7.1, dcb/dcb_*.c. JSON is one object; text is parsed wh
 
 from __future__ import annotations
 
-import json
 import re
 import typing as t
 
-from ..errors import ParseError
+from ..errors import ParseError, brief
+from .json_output import read_json
 from .numbers import is_int
 
 PRIOS = 8
@@ -22,10 +22,7 @@ def parse_object(text: str) -> dict[str, t.Any]:
     """The one JSON object that ``dcb -j <object> show`` prints; empty output is an empty table."""
     if not text.strip():
         return {}
-    try:
-        data = json.loads(text)
-    except ValueError as exc:
-        raise ParseError(f"dcb: output is not JSON: {text.strip()[:80]!r}") from exc
+    data = read_json(text, "dcb")
     if not isinstance(data, dict):
         raise ParseError(f"dcb: a JSON object was expected, got {text.strip()[:80]!r}")
     return data
@@ -53,7 +50,7 @@ def _pfc_text(text: str) -> dict[str, t.Any]:
         raise ParseError(f"dcb pfc: no prio-pfc line in {text.strip()[:80]!r}")
     pairs = dict(re.findall(r"(\d+):(on|off)", line.group(1)))
     if set(pairs) != {str(prio) for prio in range(PRIOS)}:
-        raise ParseError(f"dcb pfc: eight priorities were expected in {line.group(0)!r}")
+        raise ParseError(f"dcb pfc: eight priorities were expected in {line.group(0)[:80]!r}")
     return {
         "enabled_prios": [prio for prio in range(PRIOS) if pairs[str(prio)] == "on"],
         "pfc_cap": _text_number(text, "pfc-cap"),
@@ -78,13 +75,13 @@ def parse_app_dscp(text: str) -> dict[int, int]:
     """
     entries = parse_object(text).get("dscp_prio", [])
     if not isinstance(entries, list):
-        raise ParseError(f"dcb app: dscp_prio is {entries!r}, a list was expected")
+        raise ParseError(f"dcb app: dscp_prio is {brief(entries)}, a list was expected")
     mapping = {}
     for entry in entries:
         if not (
             isinstance(entry, list) and len(entry) >= 2 and _in_range(entry[0], DSCPS) and _in_range(entry[1], PRIOS)
         ):
-            raise ParseError(f"dcb app: entry {entry!r}, a pair of DSCP 0..63 and priority 0..7 was expected")
+            raise ParseError(f"dcb app: entry {brief(entry)}, a pair of DSCP 0..63 and priority 0..7 was expected")
         mapping[entry[0]] = entry[1]
     return dict(sorted(mapping.items()))
 
@@ -108,14 +105,14 @@ def parse_dcbx(text: str) -> dict[str, bool]:
 def _eight(data: dict[str, t.Any], key: str, kind: type) -> list[t.Any]:
     values = data.get(key)
     if not (isinstance(values, list) and len(values) == PRIOS and all(_is(value, kind) for value in values)):
-        raise ParseError(f"dcb: {key} is {values!r}, eight values of type {kind.__name__} were expected")
+        raise ParseError(f"dcb: {key} is {brief(values)}, eight values of type {kind.__name__} were expected")
     return values
 
 
 def _eight_in_range(data: dict[str, t.Any], key: str, limit: int) -> list[int]:
     values = _eight(data, key, int)
     if not all(_in_range(value, limit) for value in values):
-        raise ParseError(f"dcb: {key} is {values!r}, values of 0 to {limit - 1} were expected")
+        raise ParseError(f"dcb: {key} is {brief(values)}, values of 0 to {limit - 1} were expected")
     return values
 
 
@@ -132,5 +129,5 @@ def _number_or_none(value: t.Any) -> int | None:
 
 
 def _text_number(text: str, word: str) -> int | None:
-    found = re.search(rf"(?<!\S){word} (\d+)", text)
+    found = re.search(rf"(?<!\S){word} ([0-9]{{1,9}})\b", text)
     return int(found.group(1)) if found else None

@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import typing as t
 from dataclasses import dataclass
 
-from ..errors import ParseError
+from ..errors import ParseError, brief
+from .json_output import read_json
 
 Values = dict[str, dict[str, t.Any]]
 
@@ -86,7 +86,7 @@ def parse_devlink_params(text: str) -> dict[str, Values]:
 def _modes(handle: str, entry: dict[str, t.Any]) -> dict[str, t.Any]:
     values = entry.get("values")
     if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
-        raise ParseError(f"devlink: {handle}: {entry.get('name')!r} has no values")
+        raise ParseError(f"devlink: {handle}: {brief(entry.get('name'))} has no values")
     return {str(value.get("cmode", "")): value.get("value") for value in values}
 
 
@@ -110,10 +110,7 @@ def _version(versions: dict[str, t.Any], group: str, *names: str) -> str:
 
 
 def _devlink(text: str, what: str) -> dict[str, t.Any]:
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as exc:
-        raise ParseError(f"devlink: output is not JSON: {text.strip()[:80]!r}") from exc
+    data = read_json(text, "devlink")
     inner = data.get(what) if isinstance(data, dict) else None
     if not isinstance(inner, dict):
         raise ParseError(f"devlink: an object {what!r} was expected: {text.strip()[:80]!r}")

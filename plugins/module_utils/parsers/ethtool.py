@@ -7,11 +7,11 @@ Which sub-command offers JSON depends on the version: -a does in 6.1 and later, 
 
 from __future__ import annotations
 
-import json
 import re
 import typing as t
 
-from ..errors import ParseError
+from ..errors import ParseError, brief
+from .json_output import read_json
 from .numbers import is_int
 
 
@@ -25,7 +25,7 @@ def parse_pause(text: str) -> dict[str, bool]:
 def _pause_json(data: dict[str, t.Any]) -> dict[str, bool]:
     for way in ("rx", "tx"):
         if not isinstance(data.get(way), bool):
-            raise ParseError(f"ethtool -a: {way} is {data.get(way)!r}, true or false was expected")
+            raise ParseError(f"ethtool -a: {way} is {brief(data.get(way))}, true or false was expected")
     return {"rx": data["rx"], "tx": data["tx"]}
 
 
@@ -67,11 +67,11 @@ def _with_maximums(text: str, what: str, labels: dict[str, str]) -> dict[str, t.
 def _number_json(what: str, key: str, value: t.Any) -> int | None:
     if value is None or is_int(value):
         return value
-    raise ParseError(f"{what}: {key} is {value!r}, a number was expected")
+    raise ParseError(f"{what}: {key} is {brief(value)}, a number was expected")
 
 
 def _number_line(text: str, label: str) -> int | None:
-    found = re.search(rf"^{label}:[ \t]+([0-9]+|n/a)[ \t]*$", text, re.MULTILINE)
+    found = re.search(rf"^{label}:[ \t]+([0-9]{{1,10}}|n/a)[ \t]*$", text, re.MULTILINE)
     return int(found.group(1)) if found and found.group(1) != "n/a" else None
 
 
@@ -94,7 +94,7 @@ def _coalesce_json(text: str) -> dict[str, t.Any]:
         if value is None:
             continue
         if not (isinstance(value, bool) if key.startswith("adaptive") else is_int(value)):
-            raise ParseError(f"ethtool -c: {key} is {value!r}, which was not understood")
+            raise ParseError(f"ethtool -c: {key} is {brief(value)}, which was not understood")
         values[key] = value
     return values
 
@@ -127,7 +127,7 @@ def _features_json(text: str) -> list[tuple[str, bool, bool]]:
         if isinstance(entry, dict):
             active, fixed = entry.get("active"), entry.get("fixed")
             if not isinstance(active, bool):
-                raise ParseError(f"ethtool -k: {name}: active is {active!r}, true or false was expected")
+                raise ParseError(f"ethtool -k: {name}: active is {brief(active)}, true or false was expected")
             rows.append((name, active, fixed is True))
     return rows
 
@@ -155,19 +155,16 @@ def parse_driver(text: str) -> dict[str, str]:
 
 def parse_module(text: str) -> dict[str, t.Any]:
     """``{"identifier": "QSFP28", "gbps": [25, 40]}`` of ``ethtool -m``: rates that the cable's codes name."""
-    identifier = re.search(r"^\s*Identifier\s*: 0x[0-9a-f]{2} \((\S+)", text, re.MULTILINE)
+    identifier = re.search(r"^[ \t]*Identifier[ \t]*: 0x[0-9a-f]{2} \((\S+)", text, re.MULTILINE)
     if identifier is None:
         raise ParseError(f"ethtool -m: no line 'Identifier' in {text.strip()[:80]!r}")
-    lines = re.findall(r"^\s*Transceiver type\s*: (.*)$", text, re.MULTILINE)
+    lines = re.findall(r"^[ \t]*Transceiver type[ \t]*: (.*)$", text, re.MULTILINE)
     rates = re.findall(r"\b([0-9]{1,4})G", " ".join(lines))
     return {"identifier": identifier.group(1).rstrip(")"), "gbps": sorted({int(rate) for rate in rates})}
 
 
 def _only_object(text: str) -> dict[str, t.Any]:
-    try:
-        data = json.loads(text)
-    except ValueError as exc:
-        raise ParseError(f"ethtool: output is not JSON: {text.strip()[:80]!r}") from exc
+    data = read_json(text, "ethtool")
     if not (isinstance(data, list) and len(data) == 1 and isinstance(data[0], dict)):
         raise ParseError(f"ethtool: a list with one object was expected, got {text.strip()[:80]!r}")
     return data[0]

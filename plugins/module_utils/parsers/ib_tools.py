@@ -27,7 +27,7 @@ def parse_ibstat(text: str) -> list[Device]:
     """One dict a device: ibdev, ca_type, firmware, node_guid, ports (port, state, physical_state, gbps, link_layer)."""
     devices: list[Device] = []
     for head, body in _blocks(text, r"^CA '([^'\n]+)'[ \t]*$"):
-        ports = [_ibstat_port(number, part) for number, part in _blocks(body, r"^\s*Port ([0-9]{1,3}):[ \t]*$")]
+        ports = [_ibstat_port(number, part) for number, part in _blocks(body, r"^[ \t]*Port ([0-9]{1,3}):[ \t]*$")]
         devices.append(
             {
                 "ibdev": head,

@@ -5,44 +5,64 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import shlex
 import typing as t
 
+from ..errors import ParseError
 from .ruleset import ACCEPT, ANY, DROP, GOTO, JUMP, NEXT, RETURN, Chain, Rule, Ruleset, Test
 
 _HOOKS = {"PREROUTING": "prerouting", "INPUT": "input"}
+_POLICIES = {"ACCEPT": ACCEPT, "DROP": DROP, "-": ACCEPT}  # a chain of the user's own has none
 _ACTIONS = {"ACCEPT": ACCEPT, "DROP": DROP, "REJECT": DROP, "RETURN": RETURN}
 _GO_ON = ("LOG", "NFLOG", "MARK", "CONNMARK", "CT", "NOTRACK", "TCPMSS", "ULOG", "TRACE", "DSCP", "TOS", "CLASSIFY")
 _MAYBE = Test("maybe")
 
 
 def parse_iptables(text: str, name: str = "iptables") -> Ruleset:
-    """The rules of all tables but nat, whose chains decide no packet's fate. Never raises."""
+    """The rules of all tables but nat, whose chains decide no packet's fate; none in an empty text: no table is loaded.
+
+    Raises ParseError for what iptables-save does not print, and for a text that ends within a table: what is missing
+    may be the rule that drops.
+    """
     ruleset, table = Ruleset(), ""
-    for line in map(str.strip, text.splitlines()):
-        if line.startswith("*"):
-            table = line[1:]
-        elif table in ("", "nat"):
+    for line in map(str.strip, text.split("\n")):
+        if not line or line.startswith("#"):
             continue
-        elif line.startswith(":"):
-            words = line[1:].split()
-            hook = _HOOKS.get(words[0], "") if words else ""
-            policy = DROP if len(words) > 1 and words[1] == "DROP" else ACCEPT
-            ruleset.chains[f"{name} {table} {words[0] if words else ''}"] = Chain(hook=hook, policy=policy)
-        elif line.startswith("-A "):
-            _add_rule(ruleset, f"{name} {table}", line)
+        if line.startswith("*") and line[1:] and not table:
+            table = line[1:]
+        elif line == "COMMIT" and table:
+            table = ""
+        elif not (table and _read(ruleset, f"{name} {table}", line)):
+            raise ParseError(f"iptables-save: {line[:80]!r} … a table, chain or rule, or COMMIT, was expected")
+    if table:
+        raise ParseError(f"iptables-save: table {table[:40]}: ends without COMMIT … the whole text was expected")
     return ruleset
 
 
-def _add_rule(ruleset: Ruleset, table: str, line: str) -> None:
+def _read(ruleset: Ruleset, table: str, line: str) -> bool:
+    """Take a line of a table over. False when it is none."""
+    if table.endswith(" nat"):
+        return line.startswith((":", "-A "))
+    return _add_chain(ruleset, table, line) if line.startswith(":") else _add_rule(ruleset, table, line)
+
+
+def _add_chain(ruleset: Ruleset, table: str, line: str) -> bool:
+    name, policy = [*line[1:].split(), "", ""][:2]
+    ruleset.chains[f"{table} {name}"] = Chain(hook=_HOOKS.get(name, ""), policy=_POLICIES.get(policy, ""))
+    return policy in _POLICIES
+
+
+def _add_rule(ruleset: Ruleset, table: str, line: str) -> bool:
     try:
         words = shlex.split(line)
     except ValueError:
         words = line.split()
-    if len(words) < 2:
-        return
-    chain = ruleset.chains.setdefault(f"{table} {words[1]}", Chain())
-    chain.rules.append(_Rule(ruleset.chains, table, line, words[2:]).compile())
+    # iptables-save declares all chains of a table before the first rule.
+    chain = ruleset.chains.get(f"{table} {words[1]}") if words[0] == "-A" and len(words) > 1 else None
+    if chain is not None:
+        chain.rules.append(_Rule(ruleset.chains, table, line, words[2:]).compile())
+    return chain is not None
 
 
 class _Rule:
@@ -89,7 +109,7 @@ class _Rule:
         return self._words.pop(0) if self._words else ""
 
     def _verdict(self, target: str, kind: str) -> None:
-        if f"{self._table} {target}" in self._chains:  # iptables-save declares all chains of a table first
+        if f"{self._table} {target}" in self._chains:
             self._action, self._target = kind, f"{self._table} {target}"
         elif target in _ACTIONS:
             self._action = _ACTIONS[target]
@@ -100,12 +120,15 @@ class _Rule:
 _MODULES = ("tcp", "udp", "comment", "conntrack", "state", "multiport", "addrtype")
 
 
+_PORT = re.compile(r"[0-9]{1,5}")
+
+
 def _ports(text: str, negated: bool) -> Test:
     ranges = []
     for part in text.split(","):
         low, colon, high = part.partition(":")
         pair = (low or "0", (high or "65535") if colon else low)
-        if not all(number.isascii() and number.isdigit() for number in pair):
+        if not all(_PORT.fullmatch(number) for number in pair):
             return _MAYBE
         ranges.append((int(pair[0]), int(pair[1])))
     return Test("dport", tuple(ranges), negated)

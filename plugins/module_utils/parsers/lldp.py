@@ -8,10 +8,10 @@ json leaves lists of one out, and names interfaces and chassis by the keys of ma
 
 from __future__ import annotations
 
-import json
 import typing as t
 
 from ..errors import ParseError
+from .json_output import read_json
 
 Json = dict[str, t.Any]
 # What a chassis has of its own; json makes its name the key around them, where it has one.
@@ -24,15 +24,16 @@ def parse_neighbours(text: str) -> dict[str, dict[str, str]]:
     The first neighbour of a netdev that is a bridge or a router stands, else the first: behind a switch that passes
     LLDP on there are several. Raises ParseError.
     """
+    data = read_json(text, "lldpcli")
     try:
-        heard = [(name, entry) for item in _many(json.loads(text)["lldp"]) for name, entry in _interfaces(item)]
+        heard = [(name, entry) for item in _many(data["lldp"]) for name, entry in _interfaces(item)]
         found: dict[str, dict[str, str]] = {}
         for name, entry in sorted(heard, key=lambda pair: not _is_switch(pair[1])):
             chassis, port = _chassis(entry), _first(entry.get("port"))
             told = {"chassis": _text(chassis.get("name")) or _id(chassis), "port": _port(port)}
             if name and told["chassis"]:
                 found.setdefault(name, told)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
+    except (KeyError, TypeError, AttributeError) as exc:
         raise ParseError(f"lldpcli: JSON was not understood: {text.strip()[:80]!r}") from exc
     return found
 

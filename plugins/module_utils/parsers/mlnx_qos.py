@@ -51,7 +51,7 @@ def parse_mlnx_qos(text: str) -> Qos:
         cable_length=_number(text, r"Cable len:[ \t]*([0-9]{1,5})\b"),
         prio_buffer=_eight(_word(text, r"buffer((?:[ \t]+[0-7]){8})")),
         buffer_size=_eight(_word(text, r"Receive buffer size \(bytes\):[ \t]*([0-9]{1,9}(?:,[ \t]*[0-9]{1,9}){7})")),
-        total_size=_number(text, r".*max_buffer_size=([0-9]{1,10})\b"),
+        total_size=_number(text, r"(?:\S.*)?max_buffer_size=([0-9]{1,10})\b"),
         ets=_ets(text),
         lldpad="lldpad service is running" in text,
     )

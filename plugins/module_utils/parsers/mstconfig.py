@@ -8,12 +8,12 @@ query prints one column, that is the value of the next boot; the other two are t
 
 from __future__ import annotations
 
-import json
 import re
 import typing as t
 from dataclasses import dataclass, field
 
 from ..errors import ParseError
+from .json_output import read_json
 from .numbers import is_int
 
 _COLUMNS = ("default", "current", "next_boot")
@@ -135,10 +135,7 @@ def _layers(values: list[str], columns: tuple[str, ...]) -> dict[str, str | None
 
 def parse_query_json(text: str) -> Query:
     """The file that ``-j FILE query`` writes (mstflint 4.31 and newer). Raises ParseError."""
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as exc:
-        raise ParseError(f"mstconfig: not JSON: {text.strip()[:80]!r}") from exc
+    data = read_json(text, "mstconfig")
     if not isinstance(data, dict) or not data:
         raise ParseError(f"mstconfig: an object of devices was expected: {text.strip()[:80]!r}")
     return Query([_device_from_json(title, entry) for title, entry in sorted(data.items())])

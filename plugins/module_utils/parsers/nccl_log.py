@@ -35,6 +35,8 @@ _GDR = re.compile(
     r"NET/(\w{1,40}) : GPU Direct RDMA (Enabled|Disabled) for HCA [0-9]{1,4} '([\w.+-]{1,64})'(?: \(([^)]{1,60})\))?"
 )
 _RANK = re.compile(r"\brank ([0-9]{1,6}) nranks ([0-9]{1,6})\b")
+# What a rank says once it is connected. Up to 2.21 Init COMPLETE comes after the channels, later before them.
+_CONNECTED = re.compile(r"Connected (?:all rings|all trees|NVLS tree|binomial trees)|- (?:Init|Destroy) COMPLETE")
 _NODES = re.compile(r"\bnNodes ([0-9]{1,6})\b")
 _VERSION = re.compile(r"NCCL version ([0-9]{1,3}(?:\.[0-9]{1,3}){1,3})(?![0-9])")
 _NETWORK = re.compile(r"Using network (\w[\w .()-]{0,60})")
@@ -48,12 +50,13 @@ _GIDS = re.compile(r"local ?gids?(?::? )([0-9a-f:.]{2,64}),? remote ?gids?(?:: |
 
 @dataclass(frozen=True)
 class Hca:
-    """A port that NCCL uses: its number among NCCL's devices, RDMA device, port, and RoCE or IB."""
+    """A port that a process uses: its number among NCCL's devices there, RDMA device, port, and RoCE or IB."""
 
     index: int
     ibdev: str
     port: int
     link: str
+    process: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,11 @@ class Channel:
         """Whether it goes over verbs, by NCCL's own code or by the plugins that replace it."""
         return self.network == "IB" or self.network.startswith("IBext")
 
+    @property
+    def rank(self) -> int:
+        """The rank that reported it. What stays inside a node is reported by the rank that sends."""
+        return self.target if self.direction == "receive" else self.source
+
 
 @dataclass(frozen=True)
 class Trouble:
@@ -92,7 +100,11 @@ class Trouble:
 
 @dataclass
 class NcclLog:
-    """Everything that a text tells. ``garbled`` counts channels that could not be read."""
+    """Everything that a text tells.
+
+    nranks: ranks of the largest communicator; connected: processes that had channels, and said that these are all
+    garbled: number of channels that could not be read
+    """
 
     version: str = ""
     processes: list[str] = field(default_factory=list)
@@ -106,6 +118,7 @@ class NcclLog:
     settings: dict[str, str] = field(default_factory=dict)
     gdr: dict[str, tuple[bool, str]] = field(default_factory=dict)  # HCA -> enabled, reason
     channels: list[Channel] = field(default_factory=list)
+    connected: set[str] = field(default_factory=set)
     signs: set[str] = field(default_factory=set)
     troubles: list[Trouble] = field(default_factory=list)
     garbled: int = 0
@@ -117,7 +130,12 @@ class NcclLog:
 
     def hosts(self) -> list[str]:
         """Names of the hosts that printed, as NCCL calls them."""
-        return sorted({process.rpartition(":")[0] for process in self.processes})
+        return sorted(set(map(host_of, self.processes)))
+
+
+def host_of(process: str) -> str:
+    """The host of a process (``host:pid``), as NCCL calls it."""
+    return process.rpartition(":")[0]
 
 
 _NO_NETWORK = re.compile(r"Failed to initialize any NET plugin|Error: network \S{0,40} ?not found")
@@ -193,8 +211,10 @@ def _read_line(log: NcclLog, line: str) -> None:
 
 def _read_text(log: NcclLog, text: str, process: str) -> None:
     _read_init(log, text, process)
-    _read_network(log, text)
+    _read_network(log, text, process)
     _read_channels(log, text, process)
+    if _CONNECTED.search(text) and any(channel.process == process for channel in log.channels):
+        log.connected.add(process)
     log.signs |= {name for name, pattern in _SIGNS if pattern.search(text)}
 
 
@@ -202,7 +222,7 @@ def _read_init(log: NcclLog, text: str, process: str) -> None:
     if found := _VERSION.search(text):
         log.version = log.version or found.group(1)
     if found := _RANK.search(text):
-        log.nranks = int(found.group(2))
+        log.nranks = max(log.nranks or 0, int(found.group(2)))
         if process:
             log.ranks[process] = int(found.group(1))
     if found := _NODES.search(text):
@@ -211,12 +231,12 @@ def _read_init(log: NcclLog, text: str, process: str) -> None:
         log.settings[name] = value.rstrip(".")
 
 
-def _read_network(log: NcclLog, text: str) -> None:
+def _read_network(log: NcclLog, text: str, process: str) -> None:
     if "NET/IB" in text and "Using" in text:
-        _add(log.hcas, (Hca(int(n), name, int(port), link) for n, name, port, link in _HCA.findall(text)))
+        _add(log.hcas, (Hca(int(n), name, int(port), link, process) for n, name, port, link in _HCA.findall(text)))
     for number, name in _VIRTUAL.findall(text):
         # Two ports that NCCL uses as one: the channels' numbers are then those of the merged devices.
-        _add(log.hcas, [Hca(int(number), name, 0, "")])
+        _add(log.hcas, [Hca(int(number), name, 0, "", process)])
     if "NET/Socket : Using" in text:
         _add(log.interfaces, _INTERFACE.findall(text))
     _add(log.networks, (name.strip() for name in _NETWORK.findall(text)))

@@ -8,6 +8,7 @@ the header says #wrong, and the largest rounding error where it says error, as o
 
 from __future__ import annotations
 
+import math
 import re
 import typing as t
 from collections import Counter
@@ -25,7 +26,7 @@ _OUT_OF_BOUNDS = re.compile(r"^# Out of bounds values : ([0-9]{1,12}) (OK|FAILED
 _AVERAGE = re.compile(r"^# Avg bus bandwidth\s*: ([0-9.]{1,20})", re.MULTILINE)
 _WHOLE = re.compile(r"[0-9]{1,15}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,15})?(?:e[+-]?[0-9]{1,2})?", re.ASCII)
-_LAST = re.compile(r"N/A|[0-9]{1,15}(?:\.[0-9]{1,15})?(?:e[+-]?[0-9]{1,2})?", re.ASCII)
+_LAST = re.compile(r"N/A|-?nan|-?inf|[0-9]{1,15}(?:\.[0-9]{1,15})?(?:e[+-]?[0-9]{1,2})?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -82,10 +83,18 @@ class Table:
 
     def wrong(self) -> int | None:
         """Number of wrong elements; None where results were not checked, or the column counts no elements."""
-        counts = [half.last for row in self.rows for half in (row.out_of_place, row.in_place) if half.last is not None]
+        counts = [last for last in self._lasts() if math.isfinite(last)]
         if self.validation is False or self.magnitudes is not False or not counts:
             return None
         return int(sum(counts))
+
+    def not_numbers(self) -> bool:
+        """Whether an error is nan or infinite, which no threshold finds."""
+        return not all(map(math.isfinite, self._lasts()))
+
+    def _lasts(self) -> list[float]:
+        halves = [half for row in self.rows for half in (row.out_of_place, row.in_place)]
+        return [half.last for half in halves if half.last is not None]
 
 
 def parse_table(text: str) -> Table:

@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import typing as t
 
 from ..errors import ParseError
+from .json_output import read_json
 from .numbers import is_int
 from .ruleset import ACCEPT, ANY, DROP, GOTO, JUMP, NEXT, RETURN, Chain, Rule, Ruleset, Test
 
@@ -28,7 +28,13 @@ def parse_nft(text: str) -> tuple[Ruleset, set[str]]:
 
     Raises ParseError.
     """
-    objects = _objects(text)
+    try:
+        return _compiled(_objects(text))
+    except RecursionError as exc:  # an expression within an expression, hundreds of times
+        raise ParseError(f"nft: output was not understood: {text.strip()[:80]!r}") from exc
+
+
+def _compiled(objects: list[Json]) -> tuple[Ruleset, set[str]]:
     sets = {
         _name(item, "name"): item.get("elem", [])
         for entry in objects
@@ -50,11 +56,8 @@ def parse_nft(text: str) -> tuple[Ruleset, set[str]]:
 
 
 def _objects(text: str) -> list[Json]:
-    try:
-        data = json.loads(text)
-        objects = data["nftables"]
-    except (ValueError, TypeError, KeyError, RecursionError) as exc:
-        raise ParseError(f"nft: output was not understood: {text.strip()[:80]!r}") from exc
+    data = read_json(text, "nft")
+    objects = data.get("nftables") if isinstance(data, dict) else None
     if not isinstance(objects, list):
         raise ParseError(f"nft: a list of objects was expected: {text.strip()[:80]!r}")
     # Every object stands alone: {"rule": {...}}.

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import re
 
-_LINE = re.compile(r"[ \t]*([A-Za-z0-9_\[\]\. -]*[A-Za-z0-9_\]]):[ \t]*([0-9]{1,20})[ \t]*")
+_LINE = re.compile(r"([A-Za-z0-9_\[\]. -]+)(?<=[A-Za-z0-9_\]]):[ \t]*([0-9]{1,20})")
 
 
 def parse_statistics(text: str) -> dict[str, int]:
     """Counters by name. A counter that is not there is not 0: which ones there are depends on the driver."""
-    found = (_LINE.fullmatch(line) for line in text.splitlines())
-    return {match.group(1).strip(): int(match.group(2)) for match in found if match}
+    found = (_LINE.fullmatch(line.strip(" \t")) for line in text.splitlines())
+    return {match.group(1): int(match.group(2)) for match in found if match}
 
 
 def growth(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:

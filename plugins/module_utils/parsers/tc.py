@@ -9,11 +9,11 @@ without offload the kernel refuses overlapping ranges.
 
 from __future__ import annotations
 
-import json
 import re
 import typing as t
 
-from ..errors import ParseError
+from ..errors import ParseError, brief
+from .json_output import read_json
 from .numbers import is_int
 
 MAP_LENGTH = 16
@@ -23,7 +23,8 @@ def parse_root_qdisc(text: str) -> dict[str, t.Any]:
     """``{"kind": "default", "qdisc": "mq"}``, ``{"kind": "mqprio", …}`` or ``{"kind": "other", "qdisc": "htb"}``.
 
     mqprio carries num_tc, map (16), queues ([count, offset] pairs) and offload (off, dcb, channel).
-    A qdisc that the kernel put there by itself has the handle ``0:``.
+    A qdisc that the kernel put there by itself has the handle ``0:``. Of a link that was never up it lists none.
+    Raises ParseError for anything but a list of qdiscs.
     """
     if text.lstrip().startswith("["):
         return _from_json(text)
@@ -31,11 +32,10 @@ def parse_root_qdisc(text: str) -> dict[str, t.Any]:
 
 
 def _from_json(text: str) -> dict[str, t.Any]:
-    try:
-        data = json.loads(text)
-    except ValueError as exc:
-        raise ParseError(f"tc: output is not JSON: {text.strip()[:80]!r}") from exc
-    root = next((entry for entry in data if isinstance(entry, dict) and entry.get("root")), None)
+    data = read_json(text, "tc")
+    if not (isinstance(data, list) and all(map(_is_qdisc, data))):
+        raise ParseError(f"tc: {text.strip()[:80]!r} … a list of qdiscs, each root or with its parent, was expected")
+    root = next((entry for entry in data if entry.get("root")), None)
     if root is None:
         return {"kind": "default", "qdisc": ""}
     kind, handle = str(root.get("kind", "")), str(root.get("handle", ""))
@@ -47,12 +47,17 @@ def _from_json(text: str) -> dict[str, t.Any]:
     return _mqprio(options.get("tc"), options.get("map"), options.get("queues"), options.get("mode", "dcb"))
 
 
+def _is_qdisc(entry: t.Any) -> bool:
+    return isinstance(entry, dict) and bool(entry.get("kind")) and (entry.get("root") is True or "parent" in entry)
+
+
 def _from_text(text: str) -> dict[str, t.Any]:
-    root = re.search(r"^qdisc (\S+) (\S*:)(?: dev \S+)? root\b", text, re.MULTILINE)
-    if root is None:
-        return {"kind": "default", "qdisc": ""}
-    if root.group(1) != "mqprio":
-        return _plain(root.group(1), root.group(2))
+    listed = re.findall(r"^qdisc (\S+) (\S*:)(?: dev \S+)? (root|parent)\b", text, re.MULTILINE)
+    if not listed:
+        raise ParseError(f"tc: {text.strip()[:80]!r} … lines 'qdisc KIND HANDLE: … root' were expected")
+    kind, handle = next(((kind, handle) for kind, handle, place in listed if place == "root"), ("", "0:"))
+    if kind != "mqprio":
+        return _plain(kind, handle)
     num_tc = re.search(r"\btc (\d{1,9}) map((?: \d{1,9})+)", text)
     mode = re.search(r"\bmode:\s*(\w+)", text)
     queues = [[int(first), int(last)] for first, last in re.findall(r"\((\d{1,9}):(\d{1,9})\)", text)]
@@ -72,7 +77,9 @@ def _plain(kind: str, handle: str) -> dict[str, t.Any]:
 
 def _mqprio(num_tc: t.Any, map_: t.Any, ranges: t.Any, mode: t.Any) -> dict[str, t.Any]:
     if not (is_int(num_tc) and _numbers(map_) and isinstance(ranges, list) and all(_range(r) for r in ranges)):
-        raise ParseError(f"tc: mqprio: tc {num_tc!r}, map {map_!r}, queues {ranges!r} were not understood")
+        raise ParseError(
+            f"tc: mqprio: tc {brief(num_tc)}, map {brief(map_)}, queues {brief(ranges)} were not understood"
+        )
     return {
         "kind": "mqprio",
         "num_tc": num_tc,

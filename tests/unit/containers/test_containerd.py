@@ -77,11 +77,28 @@ def test_a_default_runtime_that_is_not_there_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("text", "plugin"),
-    [("", "cri"), ("version = 2\n", CRI), ("version = 3\n", "io.containerd.cri.v1.runtime")],
+    [
+        ("", "cri"),
+        ("version = 2\n", CRI),
+        ("version = 3\n", "io.containerd.cri.v1.runtime"),
+        ("version = 4\n", "io.containerd.cri.v1.runtime"),
+    ],
 )
 def test_the_plugin_has_the_name_of_the_file_s_version(text: str, plugin: str) -> None:
     settings = containerd.in_version({(*BASE, "enable_cdi"): "true"}, containerd.version_of(text))
     assert tomllib.loads(containerd.merge(text, settings))["plugins"] == {plugin: {"enable_cdi": True}}
+
+
+@pytest.mark.parametrize("version", ["0", "5", "'4'", "99999999999999999999"])
+def test_a_version_that_nobody_knows_is_refused(version: str) -> None:
+    effective = {**tomltext.values(DUMP), ("version",): version}
+    for ask in (
+        lambda: containerd.version_of(f"version = {version}\n"),
+        lambda: containerd.judge_effective(effective, Options()),
+        lambda: containerd.judge_kubelet(effective, "cgroupDriver: systemd\n"),
+    ):
+        with pytest.raises(ParseError, match=f"version: is {version} … one of 1, 2, 3, 4 was expected"):
+            ask()
 
 
 def test_a_change_of_something_else_is_seen() -> None:
@@ -98,6 +115,22 @@ def test_relative_imports_are_found_from_another_folder() -> None:
     after = containerd.with_absolute_imports(text, "/etc/containerd/config.toml")
     assert tomllib.loads(after)["imports"] == ["/etc/containerd/conf.d/*.toml", "/a.toml"]
     assert containerd.with_absolute_imports("version = 2\n", "/x") == "version = 2\n"
+
+
+def test_an_import_in_a_comment_is_none() -> None:
+    text = 'imports = ["a.toml", # "/old.toml"\n]\n'
+    assert tomllib.loads(containerd.with_absolute_imports(text, "/etc/config.toml")) == {"imports": ["/etc/a.toml"]}
+
+
+arrays = st.lists(st.one_of(st.text(alphabet="a#[]{},\"' ", max_size=6), st.integers()), max_size=4)
+comments = st.text(alphabet="a#[]{},\"' ", max_size=6)
+
+
+@given(arrays, comments)
+def test_the_strings_of_an_array_are_those_of_a_real_reader(array: list[object], comment: str) -> None:
+    written = "[" + "".join(f"\n {json.dumps(item)} # {comment}\n ," for item in array) + f"# {comment}\n]"
+    expected = [item for item in tomllib.loads(f"x = {written}")["x"] if isinstance(item, str)]
+    assert tomltext.strings(written) == expected
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 import typing as t
 from pathlib import Path
 
@@ -325,6 +326,33 @@ def test_containerd_that_refuses_its_file_names_line_and_column() -> None:
     assert node.written == []
 
 
+def newer(node: Node, version: str) -> None:
+    """The node's containerd is one that dumps this version, with the plugin's name since version 3."""
+    dump = DUMP.replace("version = 2", version).replace("io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime")
+    node._dump = lambda argv: (  # type: ignore[method-assign]
+        dump.replace("enable_cdi = false", "enable_cdi = true") if "enable_cdi" in node.files[argv[2]] else dump
+    )
+
+
+@pytest.mark.parametrize("version", ["version = 3", "version = 4"])
+def test_containerd_2_3_is_configured_in_the_version_of_its_file(version: str) -> None:
+    path = "/etc/containerd/config.toml"
+    node = Node({path: f"{version}\n"})
+    newer(node, "version = 4")
+    done = converge(node, ["containerd"], Options(memlock="keep"), dry_run=False)
+    assert node.files[path].startswith(f'{version}\n\n[plugins."io.containerd.cri.v1.runtime"]\n  enable_cdi = true')
+    assert verdicts(done)["containerd_config"] == "pass"
+
+
+def test_a_containerd_of_a_later_version_is_left_alone() -> None:
+    path = "/etc/containerd/config.toml"
+    node = Node({path: "version = 5\n"})
+    newer(node, "version = 5")
+    with pytest.raises(ParseError, match=f"{path}: version: is 5 … one of 1, 2, 3, 4 was expected.*left as it is"):
+        converge(node, ["containerd"], Options(), dry_run=False)
+    assert node.written == []
+
+
 def test_an_import_that_owns_the_section_is_named() -> None:
     node = Node({"/etc/containerd/config.toml": "version = 2\n"})
     node._dump = lambda _argv: DUMP  # type: ignore[method-assign]
@@ -342,6 +370,113 @@ def test_podman_keeps_the_limits_of_other_files() -> None:
     assert 'default_ulimits = ["nofile=9:9", "memlock=-1:-1"]' in text and 'shm_size = "1073741824b"' in text
     assert set(verdicts(done).values()) == {"pass"}
     assert not converge(node, ["podman"], Options(shm_size="1g"), dry_run=False).as_dict()["changed"]
+
+
+NAMED = "/etc/containers/containers.conf"
+USERS = '[containers]\r\nnetns="host" # ours\r\nenv=["HTTP_PROXY=x"]\r\n[engine]\r\nruntime="crun"\r\n'
+
+
+def test_a_file_of_podman_that_config_names_keeps_every_key_and_is_copied_first() -> None:
+    node = Node({NAMED: USERS})
+    options = Options(rdma_devices=False, config=NAMED, cgroup_driver="systemd")
+    node.outputs["podman info --format json"] = '{"host": {"cgroupManager": "systemd"}}'
+    done = converge(node, ["podman"], options, dry_run=False)
+    assert tomllib.loads(node.files[NAMED]) == {
+        "containers": {"netns": "host", "env": ["HTTP_PROXY=x"], "default_ulimits": ["memlock=-1:-1"]},
+        "engine": {"runtime": "crun", "cgroup_manager": "systemd"},
+    }
+    assert [line for line in USERS.splitlines() if line not in node.files[NAMED].splitlines()] == []
+    assert node.files[done.backup[NAMED]] == USERS
+    assert set(verdicts(done).values()) == {"pass"}
+    assert not converge(node, ["podman"], options, dry_run=False).as_dict()["changed"]
+
+
+def test_a_file_that_podman_is_given_anew_is_ours_and_follows_the_options() -> None:
+    node = Node()
+    named = "/etc/containers/containers.conf.d/50-site.conf"
+    for options in (Options(config=named, shm_size="1g"), Options(config=named)):
+        assert converge(node, ["podman"], options, dry_run=False).backup == {}
+    assert tomllib.loads(node.files[named]) == {"containers": {"default_ulimits": ["memlock=-1:-1"]}}
+
+
+def test_a_named_file_of_podman_that_cannot_be_extended_is_left_as_it_is() -> None:
+    node = Node({NAMED: 'containers = {netns = "host"}\n'})
+    with pytest.raises(ParseError, match=f"{NAMED}: containers: is written as an inline table .*left as it is"):
+        converge(node, ["podman"], Options(config=NAMED), dry_run=False)
+    assert node.written == []
+
+
+@pytest.mark.parametrize(
+    ("files", "limits"),
+    [
+        (['[containers]\ndefault_ulimits = ["nofile=1:2", # "nproc=1:1"\n]\n'], ["nofile=1:2", "memlock=-1:-1"]),
+        (
+            [
+                '[containers]\ndefault_ulimits = ["nofile=1:2", "memlock=8:8"]\n',
+                '[containers]\ndefault_ulimits = ["nproc=3:4", {append=true}]\n',
+            ],
+            ["nofile=1:2", "memlock=8:8", "nproc=3:4", "memlock=-1:-1"],
+        ),
+        (
+            [
+                '[containers]\ndefault_ulimits = ["nofile=1:2", { append = true }]\n',
+                '[containers]\ndefault_ulimits = ["nproc=3:4", {append=false}]\n',
+            ],
+            ["nproc=3:4", "memlock=-1:-1"],
+        ),
+    ],
+    ids=["a comment is no limit", "appended", "no longer appended"],
+)
+def test_podman_runs_with_the_limits_it_had_and_unlimited_memlock(files: list[str], limits: list[str]) -> None:
+    others = dict(zip(("/usr/share/containers/containers.conf", NAMED), files, strict=False))
+    node = Node(others)
+    done = converge(node, ["podman"], Options(), dry_run=False)
+    assert podman_limits([*files, node.files[podman.CONFIG]]) == limits
+    assert set(verdicts(done).values()) == {"pass"}
+    named = Node(others)
+    converge(named, ["podman"], Options(config=list(others)[-1]), dry_run=False)
+    assert podman_limits([named.files[path] for path in others]) == limits
+
+
+def podman_limits(texts: list[str]) -> list[str]:
+    """What podman makes of its files: an array is appended once {append=true} was read; containers.conf(5)."""
+    limits, append = [], False
+    for text in texts:
+        array = tomllib.loads(text)["containers"]["default_ulimits"]
+        append = next((item["append"] for item in array if isinstance(item, dict)), append)
+        limits = (limits if append else []) + [item for item in array if isinstance(item, str)]
+    return limits
+
+
+@pytest.mark.parametrize(
+    ("array", "after"),
+    [
+        ("[]", '["memlock=-1:-1"]'),
+        ("[ # none\n]", '["memlock=-1:-1" # none\n]'),
+        ("['nofile=1:1', # \"memlock=1:1\"\n]", '[\'nofile=1:1\', "memlock=-1:-1", # "memlock=1:1"\n]'),
+        ('["memlock=1:1", # low\n "nofile=1:1"]', '["memlock=-1:-1", # low\n "nofile=1:1"]'),
+        ('["nofile=1:1", {append=true}]', '["nofile=1:1", {append=true}, "memlock=-1:-1"]'),
+        ('["memlock=-1"]', '["memlock=-1"]'),
+    ],
+)
+def test_an_array_of_somebody_s_file_keeps_its_layout(array: str, after: str) -> None:
+    node = Node({NAMED: f"[containers]\ndefault_ulimits = {array}\n"})
+    converge(node, ["podman"], Options(config=NAMED), dry_run=False)
+    assert node.files[NAMED] == f"[containers]\ndefault_ulimits = {after}\n"
+    tomllib.loads(node.files[NAMED])
+
+
+def test_limits_that_are_no_array_are_refused() -> None:
+    node = Node({NAMED: "[containers]\ndefault_ulimits = 5\n"})
+    for options in (Options(), Options(config=NAMED)):
+        with pytest.raises(ParseError, match=f"{NAMED}: containers.default_ulimits: is 5 … an array was expected"):
+            converge(node, ["podman"], options, dry_run=False)
+
+
+def test_a_later_file_that_appends_other_limits_overrides_nothing() -> None:
+    later = f"{podman.FOLDER}/99-z.conf"
+    node = Node({later: '[containers]\ndefault_ulimits = ["nofile=1:1", {append=true}]\n'})
+    assert verdicts(converge(node, ["podman"], Options(), dry_run=False))["podman_config"] == "pass"
 
 
 def test_a_later_file_of_podman_is_named() -> None:

@@ -7,10 +7,12 @@ from __future__ import annotations
 import contextlib
 import json
 import typing as t
+from pathlib import Path
 
 import pytest
 from ansible_collections.lossless.roce.plugins.module_utils.checks.nccl_env import parse_conf
 from ansible_collections.lossless.roce.plugins.module_utils.errors import HostError, PolicyError
+from ansible_collections.lossless.roce.plugins.module_utils.host import Done, Host
 from ansible_collections.lossless.roce.plugins.module_utils.nccl.env import (
     PortFacts,
     address_range,
@@ -104,7 +106,17 @@ def test_other_lines_of_nccl_conf_stay_where_they_are() -> None:
     )
 
 
-@given(st.text("NCLIB_TC=# \n1", max_size=80))
+@pytest.mark.parametrize(
+    "other", ["# a\r\n", "A=1\r\n", "A=x\x0by\n", "A=x\u2028y\n", "\r\n", "\ufeff# a\n", "A=\x85\n"]
+)
+def test_a_line_ends_where_nccl_ends_it(other: str) -> None:
+    assert merged_conf(other, {"NCCL_IB_TC": "106"}) == f"{other}NCCL_IB_TC=106\n"
+    # NCCL takes a carriage return for a part of the value.
+    assert merged_conf(f"NCCL_IB_TC=0\r\n{other}", {"NCCL_IB_TC": "106"}) == f"NCCL_IB_TC=106\n{other}"
+    assert merged_conf("NCCL_IB_TC=106\nA=1", {"NCCL_IB_TC": "106"}) == "NCCL_IB_TC=106\nA=1"
+
+
+@given(st.text("NCLIB_TC=# \n1\r\x0b\u2028", max_size=80))
 def test_a_merged_file_says_what_was_asked_and_is_stable(text: str) -> None:
     wanted = {"NCCL_IB_TC": "106"}
     merged = merged_conf(text, wanted)
@@ -161,6 +173,92 @@ def test_files_are_read_and_written_under_the_nodes_lock(monkeypatch: pytest.Mon
     with pytest.raises(HostError, match="released"):
         converge(host, wanted, dry_run=False)
     assert host.files["/etc/nccl.conf"].startswith("NCCL_ALGO=Ring\nNCCL_IB_TC=106\n")
+
+
+class RealFiles(Host):
+    """This machine's files, and a node without ports."""
+
+    def run(self, *argv: str, check: bool = True, timeout: float = 60.0) -> Done:
+        return Done(argv, 0, "[]", "")
+
+    @contextlib.contextmanager
+    def lock(self, path: str = "", timeout: float = 0.0) -> t.Iterator[None]:
+        yield
+
+
+def wanted(conf: Path | str, env: Path | str = "") -> Wanted:
+    return Wanted((), {}, tuning={"NCCL_DEBUG": "INFO"}, conf=str(conf), env_file=str(env))
+
+
+def test_other_lines_keep_their_bytes_and_the_former_file_is_kept(tmp_path: Path) -> None:
+    conf, former = tmp_path / "nccl.conf", "# \u00fcber\r\nA=1\x0b2\u20283\r\nNCCL_DEBUG=WARN\r\n".encode()
+    conf.write_bytes(former)
+    predicted = converge(RealFiles(), wanted(conf), dry_run=True)
+    assert ["backup", str(conf)] in predicted["commands"] and [file.name for file in tmp_path.iterdir()] == [conf.name]
+    assert converge(RealFiles(), wanted(conf), dry_run=False) == predicted
+    assert conf.read_bytes() == former.replace(b"WARN\r", b"INFO")
+    (copy,) = [file for file in tmp_path.iterdir() if file != conf]
+    assert copy.name.startswith("nccl.conf.") and copy.read_bytes() == former
+    assert not converge(RealFiles(), wanted(conf), dry_run=False)["changed"]
+    assert len(list(tmp_path.iterdir())) == 2, "what is not changed needs no copy"
+
+
+def test_somebodys_file_of_variables_is_kept_beside_ours(tmp_path: Path) -> None:
+    env = tmp_path / "nccl.env"
+    env.write_text("FOO=1\n")
+    converge(RealFiles(), wanted("", env), dry_run=False)
+    (copy,) = [file for file in tmp_path.iterdir() if file != env]
+    assert copy.read_text() == "FOO=1\n" and "NCCL_DEBUG=INFO\n" in env.read_text()
+    converge(RealFiles(), Wanted((), {}, tuning={"NCCL_DEBUG": "WARN"}, conf="", env_file=str(env)), dry_run=False)
+    assert len(list(tmp_path.iterdir())) == 2, "our own file needs no copy"
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_file_that_is_no_text_is_left_alone(tmp_path: Path, dry_run: bool) -> None:
+    for name in ("conf", "env"):
+        file = tmp_path / name
+        file.write_bytes(b"# \xfcber\r\nNCCL_FOO=a\xffb\r\n")
+        paths = (file, "") if name == "conf" else ("", file)
+        with pytest.raises(HostError, match=rf"{file}: byte 2 is no UTF-8"):
+            converge(RealFiles(), wanted(*paths), dry_run=dry_run)
+        assert file.read_bytes() == b"# \xfcber\r\nNCCL_FOO=a\xffb\r\n"
+
+
+@pytest.mark.parametrize("former", ["A=1\n", None])
+def test_where_one_file_cannot_be_written_the_other_is_as_before(
+    former: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = node(**({"/etc/nccl.conf": former} if former else {"/etc/passwd": ""}))
+    write = host.write
+
+    def refuse(path: str, content: str) -> None:
+        if path.endswith("nccl.env"):
+            raise HostError(f"{path}: cannot write: Read-only file system")
+        write(path, content)
+
+    monkeypatch.setattr(host, "write", refuse)
+    with pytest.raises(HostError, match=r"nccl\.env: cannot write.*the former files are in place"):
+        converge(host, wanted("/etc/nccl.conf", "/etc/lossless-roce/nccl.env"), dry_run=False)  # type: ignore[arg-type]
+    assert host.files.get("/etc/nccl.conf") == former
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_place_where_nothing_can_be_written_is_refused_before_anything_is(tmp_path: Path, dry_run: bool) -> None:
+    for paths, message in (
+        ((tmp_path, ""), "cannot be read: Is a directory"),
+        ((f"{tmp_path}/new/", ""), r"conf: '.*/new/' … the absolute path of a file was expected"),
+        (("rel/x.conf", ""), "conf: 'rel/x.conf' … the absolute path of a file"),
+        ((tmp_path / "a.conf", "x.env"), "env_file: 'x.env' … the absolute path of a file"),
+        ((tmp_path / "a.conf", f"{tmp_path}/a\0"), "env_file: .* … the absolute path of a file"),
+        ((tmp_path / "a.conf", tmp_path / "a.conf"), "env_file: '.*/a.conf' is conf as well … another file"),
+        (
+            (tmp_path / "a.conf", tmp_path / "no" / "no" / "x.env"),
+            "env_file: .* is in a folder in .*/no, which is not there",
+        ),
+    ):
+        with pytest.raises((HostError, PolicyError), match=message):
+            converge(RealFiles(), wanted(*paths), dry_run=dry_run)
+        assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

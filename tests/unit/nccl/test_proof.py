@@ -36,6 +36,24 @@ def by_check(findings: list[Finding]) -> dict[str, Finding]:
     return found
 
 
+def rank_log(host: str, rank: int, *ways: str, ibdev: str = "mlx5_0", nranks: int = 2, end: bool = True) -> str:
+    """A whole log of one rank: its port, its channels to the rank nranks / 2 further on, and that all are connected."""
+    peer = (rank + nranks // 2) % nranks
+    ends = {"send": f"{rank}[0] -> {peer}[0]", "receive": f"{peer}[0] -> {rank}[0]"}
+    lines = [
+        f"NET/IB : Using [0]{ibdev}:1/RoCE [RO]; OOB eth0:192.0.2.1<0>",
+        f"ncclCommInitRank comm 0x1 rank {rank} nranks {nranks} cudaDev 0 busId 60 commId 0x2 - Init COMPLETE",
+        *(f"Channel 00/0 : {ends[way]} [{way}] via NET/IB/0/GDRDMA" for way in ways),
+        *(["Connected all rings, use ring PXN 0 GDR 1"] if end else []),
+    ]
+    return "".join(f"{host}:{rank + 100}:7 [0] NCCL INFO {line}\n" for line in lines)
+
+
+BOTH = ("send", "receive")
+PROVEN = {"nccl_path": "pass", "nccl_hca": "pass", "nccl_gdr": "pass"}
+UNPROVEN = {"nccl_path": "unknown", "nccl_hca": "unknown", "nccl_gdr": "unknown"}
+
+
 def verdicts(findings: list[Finding]) -> dict[str, str]:
     return {check: finding.verdict for check, finding in by_check(findings).items()}
 
@@ -217,3 +235,88 @@ def test_a_consequence_is_told_only_when_nothing_else_is() -> None:
     cause = "n:3:4 [0] x.cc:1 NCCL WARN Mismatched NCCL version detected\n"
     (named,) = prove(parse_log(gone + cause), Expected())
     assert "different versions" in named.cause
+
+
+# -- a log that does not hold the whole job ---------------------------------------------------------
+
+
+def proven(text: str, **expected: t.Any) -> list[Finding]:
+    return prove(parse_log(text), Expected(ibdevs=("mlx5_0",), **expected))
+
+
+def test_a_rank_of_its_own_host_is_enough_where_the_others_have_logs_of_their_own() -> None:
+    one = rank_log("a", 0, *BOTH, nranks=16)
+    assert verdicts(proven(one, ranks=1)) == PROVEN
+    assert verdicts(proven(one)) == UNPROVEN, "nobody said that the other ranks are told of elsewhere"
+    assert verdicts(proven(rank_log("a", 0, *BOTH) + rank_log("b", 1, *BOTH))) == PROVEN
+
+
+@pytest.mark.parametrize("ranks", [None, 8, 16])
+def test_ranks_that_the_log_does_not_show_may_have_gone_over_anything(ranks: int | None) -> None:
+    found = by_check(proven("".join(rank_log("a", rank, *BOTH, nranks=16) for rank in range(7)), ranks=ranks))
+    assert {check: finding.verdict for check, finding in found.items()} == UNPROVEN
+    assert f"7 of {ranks or 16} ranks" in found["nccl_path"].cause
+    assert all(finding.cause == found["nccl_path"].cause and finding.remedy for finding in found.values())
+
+
+def test_a_rank_whose_channels_are_not_there_is_not_shown_by_its_start() -> None:
+    text = rank_log("a", 0, *BOTH) + rank_log("a", 1)
+    assert "1 of 2 ranks" in by_check(proven(text, ranks=2))["nccl_path"].cause
+
+
+@pytest.mark.parametrize("last", ["", "comm 0x1 rank 0 nranks 2 cudaDev 0 busId 60 - Destroy COMPLETE"])
+def test_a_log_that_is_cut_before_its_ranks_are_connected(last: str) -> None:
+    text = rank_log("a", 0, *BOTH) + rank_log("b", 1, *BOTH, end=False)
+    text += f"b:101:7 [0] NCCL INFO {last}\n" if last else ""
+    assert verdicts(proven(text)) == (PROVEN if last else UNPROVEN)
+    if not last:
+        assert "rank 1 (b)" in by_check(proven(text))["nccl_path"].cause
+
+
+def test_an_old_release_connects_before_its_start_is_complete() -> None:
+    """2.5 has no line on rings; its Init COMPLETE comes after the channels, and that of 2.22 before them."""
+    text = rank_log("a", 0, *BOTH, end=False)
+    assert verdicts(proven(text, ranks=1)) == UNPROVEN
+    done = next(line for line in text.splitlines(keepends=True) if "Init COMPLETE" in line)
+    assert verdicts(proven(text.replace(done, "") + done, ranks=1)) == PROVEN
+
+
+def test_each_host_shows_both_directions() -> None:
+    found = by_check(proven(rank_log("a", 0, *BOTH) + rank_log("b", 1, "send")))
+    assert {check: finding.verdict for check, finding in found.items()} == UNPROVEN
+    assert "nothing shows how b receives" in found["nccl_path"].cause
+
+
+def test_a_port_is_named_by_the_rank_that_uses_it() -> None:
+    own, other = rank_log("a", 0, *BOTH), rank_log("b", 1, *BOTH, ibdev="mlx5_9")
+    for text in (own + other, other + own):
+        found = by_check(proven(text))["nccl_hca"]
+        assert found.verdict == "fail" and "mlx5_9" in found.cause and found.observed == ["mlx5_0", "mlx5_9"]
+    unnamed = "".join(line for line in other.splitlines(keepends=True) if "Using" not in line)
+    assert by_check(proven(own + unnamed))["nccl_hca"].verdict == "unknown", "a's names say nothing on b"
+
+
+def test_the_same_port_of_many_ranks_is_told_once() -> None:
+    path = by_check(proven(rank_log("a", 0, *BOTH) + rank_log("b", 1, *BOTH)))["nccl_path"]
+    assert path.observed["hcas"] == ["mlx5_0:1/RoCE"]
+
+
+@pytest.mark.parametrize("torn", ["", "n:1:2 [0] NCCL INFO Channel 02/0 : 0[0] -> 1[0] [send] via NET/So\n"])
+def test_ports_and_gpudirect_pass_only_where_the_path_is_proven(torn: str) -> None:
+    text = rank_log("a", 0, *(BOTH if torn else ("send",)), nranks=2) + torn
+    assert verdicts(proven(text, ranks=1)) == UNPROVEN
+
+
+def test_one_host_shows_all_its_ranks() -> None:
+    text = "n:1:2 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 60 commId 0x2 - Init COMPLETE\n"
+    text += "n:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n"
+    text += "n:1:2 [0] NCCL INFO Connected all rings\n"
+    (found,) = prove(parse_log(text), Expected(one_host=True))
+    assert found.verdict == "unknown" and "1 of 2 ranks" in found.cause
+    both = text + text.replace("n:1", "n:2").replace("rank 0", "rank 1").replace("0[0] -> 1[1]", "1[1] -> 0[0]")
+    (found,) = prove(parse_log(both), Expected(one_host=True))
+    assert found.verdict == "pass"
+    (found,) = prove(
+        parse_log(both + "n:1:2 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[0] [send] via NET/So\n"), Expected(one_host=True)
+    )
+    assert found.verdict == "unknown" and "could not be read" in found.cause

@@ -10,7 +10,9 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.lossless.roce.plugins.module_utils.nccl.company import Member
 from ansible_collections.lossless.roce.plugins.module_utils.nccl.explain import explain
+from ansible_collections.lossless.roce.plugins.module_utils.nccl.job import Job
 from ansible_collections.lossless.roce.plugins.module_utils.nccl.results import (
     MARK,
     OPERATIONS,
@@ -19,6 +21,7 @@ from ansible_collections.lossless.roce.plugins.module_utils.nccl.results import 
     judge_inside,
     judge_ratio,
     judge_results,
+    judge_sweep,
     parse_events,
 )
 from ansible_collections.lossless.roce.plugins.module_utils.nccl.samples import (
@@ -85,6 +88,81 @@ def test_the_first_host_speaks_for_all() -> None:
 def test_what_is_no_pass(results: Results, cause: str) -> None:
     found = judge_results(results, "nccl", ["n1", "n2"], first=True)
     assert found.verdict == "fail" and cause in found.cause
+
+
+@given(st.integers(1, 1 << 20), st.integers(0, 1 << 31), st.integers(2, 9))
+def test_the_worker_measures_the_sizes_that_are_counted(begin: int, more: int, factor: int) -> None:
+    tree = ast.parse((FILES / "smoke_worker.py").read_text())
+    (function,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "sizes"]
+    worker: dict[str, t.Any] = {}
+    exec(compile(ast.Module([function], []), "worker", "exec"), worker)
+    job = Job("a", (Member("a", ""),), "r", "", begin=begin, end=begin + more, factor=factor)
+    assert job.sizes() == worker["sizes"](begin, begin + more, factor)
+
+
+TORN = line("row", **row(1 << 30, operation="all_gather", wrong=777)).replace("wrong", "wr\nn:1:2 [0] NCCL INFO x\nong")
+
+
+@pytest.mark.parametrize(
+    ("rows", "sweep", "cause"),
+    [
+        ([row(1024)], {"all_reduce": 2}, "1 of 2 sizes of all_reduce are in the output"),
+        ([row(1024), row(4096)], {"all_reduce": 2, "all_gather": 2}, "0 of 2 sizes of all_gather"),
+        ([row(1024), row(4096)], {"all_reduce": 2}, ""),
+        # Of small sizes several are rounded to one.
+        ([row(4), row(4)], {"all_reduce": 2}, ""),
+        ([row(1024, wrong=5)], {"all_reduce": 2}, "wrong results: 5 elements"),
+    ],
+)
+def test_a_row_that_is_not_there_is_not_right(rows: list[dict[str, t.Any]], sweep: dict[str, int], cause: str) -> None:
+    found = judge_results(run(*rows), "nccl", ["n1", "n2"], first=True, sweep=sweep)
+    assert found.verdict == ("pass" if not cause else "fail" if cause.startswith("wrong") else "unknown")
+    assert cause in found.cause and (not cause or found.remedy)
+
+
+def test_a_torn_row_is_seen_where_nobody_says_how_many_there_are() -> None:
+    text = line("ranks", hosts=["n1", "n2"]) + line("row", **row(1024)) + TORN + line("end")
+    found = judge_results(parse_events(text), "nccl", ["n1", "n2"], first=True)
+    assert found.verdict == "unknown" and "1 lines of the ranks could not be read" in found.cause
+    # Of a whole sweep no row is lost: what is torn is something else.
+    assert (
+        judge_results(parse_events(text), "nccl", ["n1", "n2"], first=True, sweep={"all_reduce": 1}).verdict == "pass"
+    )
+
+
+@pytest.mark.parametrize(
+    "values", [{"size": "x"}, {"busbw": 1e999}, {"algbw": 10**400}, {"wrong": float("nan")}, {"time_us": None}]
+)
+def test_a_row_without_numbers_is_no_row(values: dict[str, t.Any]) -> None:
+    results = run(row(1024), {**row(4096), **values})
+    assert len(results.rows) == 1 and results.torn == 1
+    assert judge_results(results, "nccl", ["n1", "n2"], first=True, sweep={"all_reduce": 2}).verdict == "unknown"
+
+
+@pytest.mark.parametrize("rank", ["x", None, [1]])
+def test_a_host_whose_ranks_cannot_be_read_still_has_a_verdict(rank: t.Any) -> None:
+    results = parse_events(line("facts", rank=0) + line("facts", rank=rank))
+    found = judge_results(results, "nccl", ["n1"], first=False)
+    assert found.verdict == "pass" and found.observed == {"ranks": [0]}
+
+
+def test_bus_bandwidth_is_that_of_the_slowest_operation_at_its_largest_size() -> None:
+    rows = [row(1024, busbw=0.1), row(1 << 30, busbw=50.0), row(1024, operation="all_to_all", busbw=0.1)]
+    slow = run(*rows, row(1 << 30, operation="all_to_all", busbw=0.001))
+    sweep = {"all_reduce": 2, "all_to_all": 2}
+    (found,) = judge_sweep(slow, 40, sweep=sweep, of_one_host=False)
+    assert found.verdict == "fail" and "of all_to_all is 0.001 GB/s, 40 was expected" in found.cause
+    fast = run(*rows, row(1 << 30, operation="all_to_all", busbw=45.0))
+    (found,) = judge_sweep(fast, 40, sweep=sweep, of_one_host=False)
+    assert found.verdict == "pass" and found.observed["busbw"] == 45.0
+    assert judge_sweep(fast, None, sweep=sweep, of_one_host=False) == []
+    assert judge_sweep(Results(), 40, sweep=sweep, of_one_host=False) == [], "the first host speaks for all"
+
+
+def test_bus_bandwidth_is_not_judged_where_the_largest_size_may_be_lost() -> None:
+    (found,) = judge_sweep(run(row(1 << 28, busbw=50.0)), 40, sweep={"all_reduce": 2}, of_one_host=False)
+    assert (found.check, found.verdict) == ("nccl_busbw", "unknown")
+    assert "1 of 2 sizes of all_reduce" in found.cause and found.remedy
 
 
 def test_bus_bandwidth() -> None:

@@ -29,6 +29,8 @@ ADDRESSES = [
 ]
 MEMBERS = (Member("n1", "10.0.0.1"), Member("n2", "10.0.0.2"))
 JOB = Job("n1", MEMBERS, "r", "ens1np0", log_folder="")
+# The one size that ``said`` tells of.
+SWEEP = {"begin": 64 << 20, "end": 64 << 20}
 REMOVE = ("docker", "rm", "-f", "box")
 
 
@@ -122,7 +124,7 @@ def said(log: str = "", *, wrong: int = 0, **fact: t.Any) -> str:
 
 
 def part(host: Node, **changes: t.Any) -> dict[str, t.Any]:
-    return run_smoke(host, dataclasses.replace(JOB, **changes))  # type: ignore[arg-type]
+    return run_smoke(host, dataclasses.replace(JOB, **{**SWEEP, **changes}))  # type: ignore[arg-type]
 
 
 def failed(result: dict[str, t.Any]) -> list[tuple[str, str]]:
@@ -225,6 +227,44 @@ def test_a_fallback_fails_with_its_cause_and_may_be_accepted() -> None:
     assert {f["check"]: f["verdict"] for f in accepted["findings"]} == {"nccl_path": "pass", "nccl_smoke": "pass"}
 
 
+def ib_log(rank: int, nranks: int) -> str:
+    """What NCCL says of one rank with a channel each way, all over RDMA with GPUDirect."""
+    peer = (rank + 8) % nranks
+    lines = (
+        "NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB ens1np0:10.0.0.1<0>",
+        f"ncclCommInitRank comm 0x1 rank {rank} nranks {nranks} cudaDev 0 busId 60 commId 0x2 - Init COMPLETE",
+        f"Channel 00/0 : {rank}[0] -> {peer}[0] [send] via NET/IB/0/GDRDMA",
+        f"Channel 00/0 : {peer}[0] -> {rank}[0] [receive] via NET/IB/0/GDRDMA",
+        "Connected all rings, use ring PXN 0 GDR 1",
+    )
+    return "".join(f"h{rank // 8}:{rank}:9 [0] NCCL INFO {line}\n" for line in lines)
+
+
+def facts_of(*ranks: int) -> str:
+    return "".join(f"\n{MARK}{json.dumps({'event': 'facts', 'rank': rank})}\n" for rank in ranks)
+
+
+def path(result: dict[str, t.Any]) -> tuple[str, str]:
+    ((verdict, cause),) = [(f["verdict"], f["cause"]) for f in result["findings"] if f["check"] == "nccl_path"]
+    return verdict, cause
+
+
+@pytest.mark.parametrize("ranks", ["gpu", "8"])
+def test_the_path_is_that_of_this_hosts_ranks_and_of_no_fewer(ranks: str) -> None:
+    log = "".join(ib_log(rank, 16) for rank in range(8))
+    assert path(part(Node((facts_of(*range(1, 8)) + said(log), 0, 1)), ranks=ranks, compare=False)) == ("pass", "")
+    log = "".join(ib_log(rank, 16) for rank in range(7))
+    verdict, cause = path(part(Node((facts_of(*range(1, 8)) + said(log), 0, 1)), ranks=ranks, compare=False))
+    assert verdict == "unknown" and "7 of 8 ranks" in cause
+
+
+def test_mpirun_shows_the_ranks_of_all_hosts() -> None:
+    options: dict[str, t.Any] = {"tool": "nccl_tests", "ranks": "8"}
+    assert path(part(Node(("".join(ib_log(rank, 16) for rank in range(16)), 0, 1)), **options)) == ("pass", "")
+    verdict, cause = path(part(Node(("".join(ib_log(rank, 16) for rank in range(8)), 0, 1)), **options))
+    assert verdict == "unknown" and "8 of 16 ranks" in cause
+
+
 def test_gloo_proves_plumbing_only_and_says_so() -> None:
     result = part(Node((said(), 0, 2)), backend="gloo", ranks="1")
     assert {f["check"]: f["verdict"] for f in result["findings"]} == {"nccl_path": "skipped", "nccl_smoke": "pass"}
@@ -234,6 +274,19 @@ def test_gloo_proves_plumbing_only_and_says_so() -> None:
 def test_wrong_sums_fail() -> None:
     ((check, cause),) = failed(part(Node((said(wrong=5), 0, 1)), backend="gloo", ranks="1"))
     assert check == "nccl_smoke" and "wrong results: 5 elements" in cause
+
+
+@pytest.mark.parametrize("changes", [{"begin": 16 << 20}, {"operations": ("all_reduce", "all_to_all")}])
+def test_a_sweep_with_holes_is_not_proven(changes: dict[str, t.Any]) -> None:
+    result = part(Node((said(), 0, 1)), backend="gloo", ranks="1", min_busbw=0.5, **changes)
+    found = {f["check"]: f["verdict"] for f in result["findings"]}
+    assert found == {"nccl_path": "skipped", "nccl_smoke": "unknown", "nccl_busbw": "unknown"}
+    whole = part(Node((said(), 0, 1)), backend="gloo", ranks="1", min_busbw=0.5)
+    assert {f["check"]: f["verdict"] for f in whole["findings"]} == {
+        **found,
+        "nccl_smoke": "pass",
+        "nccl_busbw": "pass",
+    }
 
 
 def test_a_missing_host_is_named_by_the_first_and_the_others_follow(company: type[StubCompany]) -> None:

@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import typing as t
 from pathlib import Path
 
+import pytest
 from ansible_collections.lossless.roce.plugins.module_utils.findings import Finding
 from ansible_collections.lossless.roce.plugins.module_utils.nccl.results import judge_table
 from ansible_collections.lossless.roce.plugins.module_utils.parsers.nccl_tests import Table, parse_table
@@ -21,7 +23,7 @@ def text(name: str) -> str:
     return path.read_text()
 
 
-def judged(table: Table, **options: float) -> dict[str, Finding]:
+def judged(table: Table, **options: t.Any) -> dict[str, Finding]:
     found = judge_table(table, **options)
     return {finding.check: finding for finding in found}
 
@@ -82,6 +84,15 @@ def test_wrong_results_fail() -> None:
     assert judged(parse_table(failed), ranks=2)["nccl_smoke"].verdict == "fail"
 
 
+@pytest.mark.parametrize("value", ["nan", "-nan", "inf"])
+def test_an_error_that_is_no_number_is_wrong(value: str) -> None:
+    """Old versions compare with a threshold, which nan is not above: their end says OK."""
+    table = parse_table(text("b20").replace("63.94    0.00    0.00  2e-06", f"63.94    0.00    0.00  {value}") + END)
+    assert len(table.rows) == 8 and judged(table)["nccl_smoke"].verdict == "fail"
+    counted = parse_table(text("b26").replace("0.83    0.83       0 ", f"0.83    0.83     {value} ") + END)
+    assert len(counted.rows) == 4 and judged(counted, ranks=2)["nccl_smoke"].verdict == "fail"
+
+
 def test_bandwidth_of_the_largest_size_is_judged() -> None:
     row = "8589934592 2147483648 float sum -1   46012.4  186.69  350.04       0   45990.1  186.78  350.21       0\n"
     table = parse_table(text("b26") + row + END)
@@ -94,6 +105,33 @@ def test_bandwidth_of_the_largest_size_is_judged() -> None:
 def test_a_line_of_a_log_inside_a_row_loses_that_row_only() -> None:
     torn = text("b26").replace("0.52    0.52", "0.5n1:2:3 [0] NCCL INFO x\n2    0.52")
     assert len(parse_table(torn).rows) == 3
+
+
+def test_ranks_that_were_asked_for_and_are_not_named_are_not_proven() -> None:
+    unnamed = "\n".join(line for line in (text("b26") + END).splitlines() if "Rank" not in line)
+    found = judged(parse_table(unnamed), ranks=16, min_busbw=1)
+    assert set(found) == {"nccl_smoke"} and found["nccl_smoke"].verdict == "unknown" and found["nccl_smoke"].remedy
+    assert "16 ranks" in found["nccl_smoke"].cause
+    assert judged(parse_table(unnamed))["nccl_smoke"].verdict == "pass", "nothing was asked for"
+
+
+@pytest.mark.parametrize("torn", ["", "n1:2:3 [0] NCCL INFO x\n"])
+def test_bandwidth_is_not_judged_where_the_largest_size_is_lost(torn: str) -> None:
+    half = "46012.4 186.69 350.04 0"
+    rows = "".join(f"{size} {size // 4} float sum -1 {half} {half}\n" for size in (1 << 31, 1 << 32))
+    rows += f"{1 << 33} {1 << 31} float sum -1 {half} {torn}{half}\n"
+    found = judged(parse_table(text("b26") + rows + END), ranks=2, min_busbw=340, sizes=[1 << 31, 1 << 32, 1 << 33])
+    assert found["nccl_smoke"].verdict == "pass", "the sum at the end counts the wrong values of all sizes"
+    assert found["nccl_busbw"].verdict == ("unknown" if torn else "pass")
+    if torn:
+        assert "8589934592 bytes" in found["nccl_busbw"].cause and found["nccl_busbw"].remedy
+
+
+def test_the_largest_size_may_be_rounded_to_the_ranks() -> None:
+    """all_gather over three ranks takes a multiple of three elements."""
+    row = "8589934576 2147483644 float none -1   46012.4  186.69  350.04       0   45990.1  186.78  350.21       0\n"
+    found = judged(parse_table(text("b26") + row + END), min_busbw=340, sizes=[1 << 32, 1 << 33])
+    assert found["nccl_busbw"].verdict == "pass"
 
 
 @given(st.text("0123456789 .eN/A-\n#floatsum", max_size=400))

@@ -205,7 +205,43 @@ def test_nft_of_any_shape_before_a_drop_is_not_open(expressions: list[t.Any]) ->
     assert decide(ruleset, 18515).state in ("blocked", "unknown")
 
 
+FULL = "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -p tcp --dport 22 -j ACCEPT\n-A INPUT -j REJECT\nCOMMIT\n"
+
+
+@pytest.mark.parametrize("length", range(1, len(FULL) - 1))
+def test_a_cut_text_of_iptables_is_not_open(length: int) -> None:
+    with pytest.raises(ParseError, match="iptables-save: .* was expected"):
+        parse_iptables(FULL[:length])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["garbage", "iptables: command not found", "COMMIT\n", "*filter\n:INPUT\nCOMMIT\n", "*filter\n:INPUT DR\nCOMMIT\n",
+     "*filter\n[0:0] -A INPUT -j DROP\nCOMMIT\n", "*filter\n-A INPUT -j DROP\nCOMMIT\n",
+     FULL.replace("COMMIT", "*raw")],
+)  # fmt: skip
+def test_what_iptables_save_never_prints_is_not_open(text: str) -> None:
+    with pytest.raises(ParseError, match="iptables-save: .* was expected"):
+        parse_iptables(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "\n", "# Table `x' is incompatible, use 'nft' tool.\n", FULL.replace("REJECT", "ACCEPT") + "# Completed"],
+)
+def test_no_tables_and_comments_are_open(text: str) -> None:
+    assert decide(parse_iptables(text), 18515).state == "open"
+
+
+def test_a_port_of_thousands_of_digits_may_match_or_not() -> None:
+    text = FULL.replace("22", "9" * 5000).replace("ACCEPT\n-A INPUT -j REJECT", "DROP")
+    assert decide(parse_iptables(text), 18515).state == "unknown"
+
+
 @given(st.text())
 def test_iptables_garbage(text: str) -> None:
-    ruleset = parse_iptables(f"*filter\n:INPUT DROP [0:0]\n-A INPUT {text}")
+    try:
+        ruleset = parse_iptables(f"*filter\n:INPUT DROP [0:0]\n-A INPUT {text}\nCOMMIT\n")
+    except ParseError:
+        return
     assert decide(ruleset, 18515).state in ("open", "blocked", "unknown")

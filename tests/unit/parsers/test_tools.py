@@ -101,6 +101,47 @@ def test_the_kernels_own_root_qdisc_is_the_default() -> None:
     assert tc.parse_root_qdisc(set_by_hand) == {"kind": "other", "qdisc": "htb"}
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["", "\n", "garbage", "Cannot find device", "null", "{}", "qdisc mqprio 8001", '[{"kind":"mqprio"}]', "[1]",
+     '[{"root":true}]', '[{"kind":"mqprio","handle":"8001:","options":{"tc":3}}]'],
+)  # fmt: skip
+def test_what_is_no_list_of_qdiscs_is_not_the_default(text: str) -> None:
+    with pytest.raises(ParseError, match="tc: "):
+        tc.parse_root_qdisc(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",  # a link that was never up: the kernel does not list its noop
+        "[ ]\n",
+        '[{"kind":"clsact","handle":"ffff:","parent":"ffff:fff1","options":{}}]',
+        "qdisc clsact ffff: dev ens1np0 parent ffff:fff1 \n",
+    ],
+)
+def test_a_link_without_root_qdisc_has_the_default(text: str) -> None:
+    assert tc.parse_root_qdisc(text) == {"kind": "default", "qdisc": ""}
+
+
+@pytest.mark.parametrize("text", ["garbage", "null", "{}", "1/1: mlx5_0/1: state ACTIVE", "link mlx5_0/x state ACTIVE"])
+def test_what_names_no_link_is_not_a_node_without_devices(text: str) -> None:
+    with pytest.raises(ParseError, match="rdma link: "):
+        rdma.parse_links(text)
+
+
+@pytest.mark.parametrize("text", ["[]", "[ ]\n", ""])
+def test_a_node_without_devices_has_no_links(text: str) -> None:
+    assert rdma.parse_links(text) == []
+
+
+@pytest.mark.parametrize("text", ["{}", '{"ifname":"lo"}', "null", "garbage", '"ifname"'])
+def test_what_is_no_list_of_addresses_is_not_a_node_without_addresses(text: str) -> None:
+    for parse in (addresses.parse_addresses, addresses.parse_networks):
+        with pytest.raises(ParseError, match="ip address: "):
+            parse(text)
+
+
 def test_combined_channels_in_both_forms() -> None:
     text = "Channel parameters for x:\nPre-set maximums:\nCombined:\t63\nCurrent hardware settings:\nCombined:\t8\n"
     expected = {"combined": 8, "max": {"combined": 63}}
