@@ -140,7 +140,14 @@ $(DOCS): requirements-docs.txt $(ENVIRONMENT)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -r requirements-dev.txt -r requirements-docs.txt
 	@touch $@
 
-# A link is enough for everything but ansible-test. make would follow it, so it depends on nothing.
+# A link is enough for everything but ansible-test. make would follow it, so whether it is right is looked at each time:
+# a copy that ansible-galaxy put in its place would be run by demo and tests, and go stale.
+.PHONY: $(LINK)
 $(LINK):
+	@if [ -d $@ ] && [ ! -L $@ ]; then \
+		echo "$@: a folder, where a link to this repository was expected;" \
+			"remove it (rm -r $@), and install with 'ansible-galaxy collection install … -p ~/.ansible/collections'" >&2; \
+		exit 1; \
+	fi
 	@mkdir -p $(@D)
-	@ln -sfn ../../../.. $@
+	@[ $@ -ef . ] || ln -sfn ../../../.. $@

@@ -42,7 +42,7 @@ def _text(spec: dict[str, t.Any]) -> str:
     description = spec["description"]
     text = " ".join(description) if isinstance(description, list) else description
     choices = f" One of {', '.join(f'`{choice}`' for choice in spec['choices'])}." if "choices" in spec else ""
-    return re.sub(r"C\(([^)]*)\)", r"`\1`", text + choices).replace("|", r"\|")
+    return re.sub(r"[CMOV]\(([^)]*)\)", r"`\1`", text + choices).replace("|", r"\|")
 
 
 def readme(role: Path) -> str:

@@ -25,37 +25,6 @@ from ansible_collections.lossless.roce.plugins.module_utils.fabric.incast import
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.incast_verdict import judge, parse_parts
 from ansible_collections.lossless.roce.plugins.module_utils.policy import parse_policy
 
-DOCUMENTATION = r"""
-name: fabric_ports
-short_description: The ports of a host as the other hosts need to know them
-version_added: 0.1.0
-description:
-  - Takes what M(lossless.roce.roce_info) found out on the declared ports, and refuses a port without rail or address,
-    a rail that is no whole number from 0, and two ports on one rail, by name.
-positional: []
-options:
-  _input:
-    description: RV(lossless.roce.roce_info#module:declared).
-    type: list
-    elements: dict
-    required: true
-author:
-  - lossless.roce contributors (!UNKNOWN)
-"""
-
-EXAMPLES = r"""
-- name: What the peers need to know
-  ansible.builtin.set_fact:
-    own_ports: "{{ info.declared | lossless.roce.fabric_ports }}"
-"""
-
-RETURN = r"""
-_value:
-  description: Ports as {name, rail, address, mtu, rdma_mtu, leaf}, by rail. The name is that of the netdev.
-  type: list
-  elements: dict
-"""
-
 
 _PORTS = ("roce_ports", "host: [{name, rail, address}, …] with one port on a rail")
 _FINDINGS = ("findings", "of each host a list of {check, verdict, observed: {client, server, rail, gbps}}")

@@ -21,43 +21,6 @@ from ansible_collections.lossless.roce.plugins.plugin_utils.container_options im
 )
 from ansible_collections.lossless.roce.plugins.plugin_utils.image_request import check_request
 
-DOCUMENTATION = r"""
-name: image_findings
-short_description: Judge what a container image holds
-version_added: 0.1.0
-description:
-  - Takes what C(verify_image.py) of the role C(pytorch_image) printed inside a container.
-positional: []
-options:
-  _input:
-    description: What the script printed. Its last line is one JSON object.
-    type: str
-    required: true
-  image:
-    description: What is expected of the image, as C(cuda), C(nccl_min), C(torch) and C(provider).
-    type: dict
-    required: true
-  container:
-    description: What is expected of the container, as C(ports), C(mtu), C(rdma_mtu), C(gpus) and C(shm).
-    type: dict
-    required: true
-author:
-  - lossless.roce contributors (!UNKNOWN)
-"""
-
-EXAMPLES = r"""
-- name: Judge what was found inside
-  ansible.builtin.set_fact:
-    my_findings: "{{ said.stdout | lossless.roce.image_findings(image={'cuda': true}, container=expected) }}"
-"""
-
-RETURN = r"""
-_value:
-  description: The findings.
-  type: list
-  elements: dict
-"""
-
 
 def image_findings(text: str, image: t.Mapping[str, t.Any], container: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     """Findings on image and container; one finding that says so where nothing can be read."""

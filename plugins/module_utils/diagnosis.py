@@ -10,7 +10,7 @@ from .checks.base import Context, read_review
 from .checks.links import check_ports, missing_port
 from .checks.registry import CHECKS
 from .errors import PolicyError, RoceError
-from .findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
+from .findings import CONVERGE, FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from .gids import read_gids
 from .info import gather
 from .node import examine
@@ -107,7 +107,7 @@ def _agree(setting: str, values: dict[str, t.Any], groups: list[list[str]]) -> F
         expected="the same on all ports",
         evidence="the settings of all ports",
         cause="" if right else f"{setting} of {', '.join(odd)} differs from {', '.join(groups[-1])}",
-        remedy="" if right else "run playbook lossless.roce.drift with enforce=true",
+        remedy="" if right else CONVERGE,
     )
 
 

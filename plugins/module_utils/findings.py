@@ -17,6 +17,9 @@ SKIPPED = "skipped"  # not applicable here, or unreadable: the cause says which
 UNKNOWN = "unknown"  # the input cannot decide
 VERDICTS = (PASS, FAIL, PENDING, SKIPPED, UNKNOWN)
 
+# The remedy where a node does not run what is declared: a bare node needs bootstrap, one that was right before either.
+CONVERGE = "run playbook lossless.roce.bootstrap, or drift with enforce=true"
+
 
 @dataclass(frozen=True)
 class Finding:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from .checks.dcb_masters import check_masters
 from .checks.links import missing_port
 from .errors import PolicyError, RoceError
-from .findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
+from .findings import CONVERGE, FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from .guards import busy_ports, management_netdevs
 from .plan import PortRun, apply_run, plan_run, read_state
 from .port_kinds import BOND, LAG_PORT, lacks
@@ -294,7 +294,7 @@ def _remedy(change: Change | None) -> str:
     if change is None:
         return "see the cause"
     commands = " && ".join(" ".join(op.shown()) for op in change.operations)
-    return f"run playbook lossless.roce.drift with enforce=true, or by hand: {commands}"
+    return f"{CONVERGE}, or by hand: {commands}"
 
 
 def _unknown(setting: Setting, run: PortRun, wanted: Value) -> Finding:

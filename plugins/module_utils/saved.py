@@ -12,7 +12,7 @@ import typing as t
 from dataclasses import dataclass
 
 from .errors import HostError, PolicyError
-from .findings import FAIL, PASS, SKIPPED, Finding
+from .findings import CONVERGE, FAIL, PASS, SKIPPED, Finding
 from .operations import MakeDir, Operation, Write
 from .policy import parse_policy
 from .settings.base import State
@@ -120,13 +120,14 @@ class Disk:
 
     before: the file's text, or None when there is none
     declared: what should be saved, or None when the run leaves the file alone
-    boots: whether the program is installed and its boot unit enabled
+    program, boot_unit: whether the program is installed, and its boot unit enabled
     failure: why the file was not, or would not be, written
     """
 
     before: str | None = None
     declared: Declared | None = None
-    boots: bool = False
+    program: bool = False
+    boot_unit: bool = False
     folder: bool = False
     failure: str = ""
     planned_only: bool = True
@@ -179,29 +180,42 @@ class Disk:
             return
         declared = self.declared.as_dict()
         cause, remedy = self._wrong(declared)
-        observed, expected = _differing(_data(self._text()), declared)
+        observed, expected = self._compared(declared)
         yield Finding(
             check="on_disk",
             verdict=FAIL if cause else PASS,
             observed=observed if cause else "the declared policy",
             expected=expected if cause else "the declared policy",
-            evidence=f"{PATH}, {ENABLED}",
+            evidence=f"{PATH}, {PROGRAM}, {ENABLED}",
             cause=cause or ("saved by this run" if self.operations() else ""),
             remedy=remedy,
         )
 
     def _wrong(self, declared: dict[str, t.Any]) -> tuple[str, str]:
         """Cause and remedy; empty when the declared policy will come back after the next boot."""
-        text, anew = self._text(), "run playbook lossless.roce.drift with enforce=true"
+        text = self._text()
         if self.failure:
-            return self.failure, f"put right what failed, then {anew}"
+            return self.failure, f"put right what failed, then {CONVERGE}"
         if text is None:
-            return "no policy is saved: what the ports run is lost at the next boot", anew
+            return "no policy is saved: what the ports run is lost at the next boot", CONVERGE
         if _data(text) != declared:
-            return _other_policy(text), anew
-        if not self.boots:
-            return "the policy is saved, and nothing applies it at boot: no enabled boot unit, or no program", _NO_AGENT
+            return _other_policy(text), CONVERGE
+        if not (self.program and self.boot_unit):
+            return "the policy is saved, and nothing applies it at boot", _NO_AGENT
         return "", ""
+
+    def _compared(self, declared: dict[str, t.Any]) -> tuple[t.Any, t.Any]:
+        """Observed and expected of a failure: what differs in the file, or else what is missing to apply it."""
+        saved = _data(self._text())
+        if saved != declared:
+            return _differing(saved, declared)
+        return _differing(
+            {
+                "program": "installed" if self.program else "missing",
+                "boot_unit": "enabled" if self.boot_unit else "disabled",
+            },
+            {"program": "installed", "boot_unit": "enabled"},
+        )
 
 
 def _other_policy(text: str) -> str:
@@ -249,7 +263,8 @@ def read_disk(host: Host, declared: Declared | None) -> Disk:
     return Disk(
         before=host.read_optional(PATH),
         declared=declared,
-        boots=host.exists(PROGRAM) and host.exists(ENABLED),
+        program=host.exists(PROGRAM),
+        boot_unit=host.exists(ENABLED),
         folder=host.exists(FOLDER),
     )
 

@@ -4,13 +4,29 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import typing as t
+from pathlib import Path
 
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.lossless.roce.plugins.filter.declared_errors import declared_errors
 from ansible_collections.lossless.roce.plugins.filter.findings import findings
 from ansible_collections.lossless.roce.plugins.filter.policy import policy
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_every_filter_has_a_description_of_its_own() -> None:
+    tool = Path(sys.executable).with_name("ansible-doc")
+    done = subprocess.run(
+        [tool, "-t", "filter", "-l", "-j", "lossless.roce"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    descriptions: dict[str, str] = json.loads(done.stdout)
+    assert len(descriptions) > 15
+    assert len(set(descriptions.values())) == len(descriptions), descriptions
 
 
 def test_policy_is_refused_with_everything_that_is_wrong() -> None:

@@ -135,6 +135,37 @@ def test_a_saved_policy_that_nothing_applies_is_no_pass() -> None:
     assert result.message() == "", "the run itself ended right"
 
 
+@pytest.mark.parametrize(
+    ("missing", "observed", "expected"),
+    [
+        ((ENABLED,), {"boot_unit": "disabled"}, {"boot_unit": "enabled"}),
+        ((PROGRAM,), {"program": "missing"}, {"program": "installed"}),
+        (
+            (PROGRAM, ENABLED),
+            {"program": "missing", "boot_unit": "disabled"},
+            {"program": "installed", "boot_unit": "enabled"},
+        ),
+    ],
+)
+def test_what_is_wanting_for_the_next_boot_is_shown(
+    missing: tuple[str, ...], observed: dict[str, str], expected: dict[str, str]
+) -> None:
+    host = node()
+    for path in missing:
+        del host.files[path]
+    (found,) = (finding for finding in run(host, declared()).findings() if finding.check == "on_disk")
+    assert (found.observed, found.expected) == (observed, expected)
+    assert all(path in found.evidence for path in missing)
+
+
+def test_the_remedy_on_a_bare_node_is_bootstrap() -> None:
+    report = run(node(agent=False), declared(), dry_run=True)
+    wrong = {finding.check: finding for finding in report.findings() if finding.verdict == "fail"}
+    assert {"on_disk", "pfc"} <= set(wrong)
+    for finding in wrong.values():
+        assert "run playbook lossless.roce.bootstrap, or drift with enforce=true" in finding.remedy
+
+
 def test_what_is_not_managed_is_left_alone() -> None:
     host = node()
     assert on_disk(run(host, declared(), save=False)) == []

@@ -13,7 +13,7 @@ import typing as t
 from dataclasses import replace
 
 from ..errors import NotApplicable, RoceError
-from ..findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
+from ..findings import CONVERGE, FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from ..parsers.dmesg import parse_pcie_limits
 from ..parsers.nvidia_topo import LEVELS, Topology, parse_topology
 from ..port_kinds import BOND
@@ -156,7 +156,7 @@ def check_read_request(port: Port, size: int | None, declared: int | None) -> Fi
         expected=declared or _LARGEST_READ,
         evidence=Pcie().evidence(port),
         cause=cause,
-        remedy="run playbook lossless.roce.drift with enforce=true" if verdict == FAIL else "",
+        remedy=CONVERGE if verdict == FAIL else "",
         port=port.netdev,
     )
 

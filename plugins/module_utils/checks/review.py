@@ -13,7 +13,7 @@ import typing as t
 from dataclasses import replace
 
 from ..errors import RoceError
-from ..findings import FAIL, PASS, UNKNOWN, Finding
+from ..findings import CONVERGE, FAIL, PASS, UNKNOWN, Finding
 from ..parsers.ethtool import parse_module, parse_pause
 from ..parsers.ib_tools import parse_ibstat
 from ..parsers.mlnx_qos import parse_mlnx_qos
@@ -111,7 +111,7 @@ def _qos(text: str, context: Context) -> list[Finding]:
             observed={"trust": qos.trust, "enabled_prios": qos.enabled_prios},
             expected={"trust": context.policy.trust, "enabled_prios": wanted},
             cause="" if right else "the port does not run what the policy declares",
-            remedy="" if right else "run playbook lossless.roce.drift with enforce=true",
+            remedy="" if right else CONVERGE,
         )
     ]
 

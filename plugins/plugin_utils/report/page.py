@@ -5,16 +5,23 @@
 from __future__ import annotations
 
 import typing as t
+from collections import Counter
 from pathlib import Path
 
 import jinja2
-from ansible_collections.lossless.roce.plugins.module_utils.findings import PASS
+from ansible_collections.lossless.roce.plugins.module_utils.findings import (
+    FAIL,
+    PASS,
+    PENDING,
+    SKIPPED,
+    UNKNOWN,
+)
 
 from .bandwidth import places
 from .heat import SHADES, matrices
 from .incast import incasts, is_incast
 from .run import ORDER, Run, grouped, headline, worst_of
-from .values import natural, show
+from .values import count, natural, show
 
 LAYERS = ("declared", "running", "next_boot", "on_disk")
 PORT_FACTS = ("netdev", "ibdev", "pci", "numa_node", "driver", "state", "speed_gbps")
@@ -59,7 +66,8 @@ def page_view(report: dict[str, t.Any]) -> View:
 def run_view(run: Run, *, stale: bool) -> View:
     """One run's section."""
     findings = run["findings"]
-    problems = grouped(finding for finding in findings if finding["verdict"] != PASS)
+    problems = grouped(finding for finding in findings if finding["verdict"] not in (PASS, SKIPPED))
+    skipped = [finding for finding in findings if finding["verdict"] == SKIPPED]
     passed = [finding for finding in findings if finding["verdict"] == PASS and not _shown_elsewhere(finding)]
     return {
         **{key: run[key] for key in ("title", "generated", "verdict", "summary", "hosts")},
@@ -72,7 +80,8 @@ def run_view(run: Run, *, stale: bool) -> View:
         "incasts": incasts(findings),
         "timing": timing_view(run.get("timing")),
         "nodes": nodes(run),
-        **_passed_view(passed),
+        **_rows_view("skipped", skipped),
+        **_rows_view("passed", passed),
     }
 
 
@@ -80,10 +89,10 @@ def _shown_elsewhere(finding: dict[str, t.Any]) -> bool:
     return bool(finding["layers"]) or places(finding) or is_incast(finding)
 
 
-def _passed_view(passed: list[dict[str, t.Any]]) -> View:
-    """Checks that passed, one row each; what many hosts say alike is one row."""
-    rows = grouped(passed)
-    return {"passed": rows[:MOST_ROWS], "more_passed": len(rows[MOST_ROWS:]), "passed_total": len(passed)}
+def _rows_view(name: str, findings: list[dict[str, t.Any]]) -> View:
+    """A closed table of findings, one row each; what many hosts say alike is one row."""
+    rows = grouped(findings)
+    return {name: rows[:MOST_ROWS], f"more_{name}": len(rows[MOST_ROWS:]), f"{name}_total": len(findings)}
 
 
 def timing_view(timing: dict[str, t.Any] | None) -> View | None:
@@ -159,12 +168,23 @@ def _node(host: str, findings: list[dict[str, t.Any]], ports: list[dict[str, t.A
     return {
         "hosts": [host],
         "verdict": worst_of([finding["verdict"] for finding in findings] or [PASS]),
-        "differing": sum(finding["verdict"] != PASS for finding in findings),
+        "remark": _remark(findings),
         "facts": facts,
         "ports": [[port.get(fact) for fact in facts] for port in ports],
         "settings": _by_ports([_setting(finding) for finding in ordered]),
-        "checked": len(findings),
     }
+
+
+def _remark(findings: list[dict[str, t.Any]]) -> str:
+    """How many settings of a host did not pass, and in what way; empty where all did."""
+    numbers = Counter(finding["verdict"] for finding in findings)
+    amounts = {
+        "not as declared": numbers[FAIL] + numbers[PENDING],
+        "undecided": numbers[UNKNOWN],
+        "does not apply here" if numbers[SKIPPED] == 1 else "do not apply here": numbers[SKIPPED],
+    }
+    said = [f"{amount} {what}" for what, amount in amounts.items() if amount]
+    return f"of {count(len(findings), 'setting')}, {', '.join(said)}" if said else ""
 
 
 def _by_ports(settings: list[View]) -> list[View]:
@@ -177,9 +197,9 @@ def _by_ports(settings: list[View]) -> list[View]:
 
 
 def _setting(finding: dict[str, t.Any]) -> View:
-    """A row of the settings table. A layer is marked where the setting did not pass and it is not as declared."""
+    """A row of the settings table. A layer is marked where the setting is wrong and it is not as declared."""
     layers = finding["layers"]
-    judged = finding["verdict"] != PASS and "declared" in layers
+    judged = finding["verdict"] not in (PASS, SKIPPED) and "declared" in layers
     return {
         "ports": [finding["port"]] if finding["port"] else [],
         **{key: finding[key] for key in ("check", "verdict")},

@@ -44,7 +44,7 @@ def settings(host: str, rails: int, bad: bool = False) -> list[Finding]:
                     "expected": declared,
                     "evidence": f"dcb -j {check} show dev ens{rail + 1}np0",
                     "cause": "the port does not run what the policy declares" if wrong else "",
-                    "remedy": "run playbook lossless.roce.drift with enforce=true" if wrong else "",
+                    "remedy": "run playbook lossless.roce.bootstrap, or drift with enforce=true" if wrong else "",
                     "layers": {"declared": declared, "running": running, "on_disk": declared},
                 }
             )

@@ -85,6 +85,31 @@ def test_a_good_run_has_no_list_of_problems(make_finding: Make, make_run: Make) 
     assert "<strong>PASS</strong>" in page
 
 
+def test_what_does_not_apply_is_no_failure(make_finding: Make, make_run: Make) -> None:
+    layers = {"declared": {"enabled_prios": [3]}, "on_disk": {"enabled_prios": []}}
+    good = [make_finding(check="mtu", layers={"declared": 9000, "running": 9000})]
+    skipped = [make_finding(check=check, verdict="skipped", layers=layers, cause="of mlx5") for check in ("cma", "ecn")]
+    page = render(combined([make_run(good + skipped)]))
+    assert "What did not pass" not in page and "not as declared" not in page and "differs" not in _body(page)
+    assert "of 3 settings, 2 do not apply here" in page
+    assert "2 checks that do not apply here" in page and page.count("of mlx5") == 2
+    page = render(combined([make_run([*good, skipped[0], make_finding(verdict="fail", layers=layers)])]))
+    problems = page[page.index("What did not pass") : page.index("Settings by node")]
+    assert "pfc" in problems and "of mlx5" not in problems
+    assert "of 3 settings, 1 not as declared, 1 does not apply here" in page
+    assert "1 check that does not apply here" in page
+
+
+def test_settings_that_could_not_be_read_are_undecided(make_finding: Make, make_run: Make) -> None:
+    layers = {"declared": 1, "running": 0}
+    found = [make_finding(check=check, verdict=check, layers=layers) for check in ("unknown", "pending", "fail")]
+    assert nodes(make_run(found))[0]["remark"] == "of 3 settings, 2 not as declared, 1 undecided"
+
+
+def _body(page: str) -> str:
+    return page[page.index("<body") : page.index("<script>")]
+
+
 def test_an_empty_run_is_a_page_too(make_run: Make) -> None:
     page = render(combined([make_run([])]))
     assert "nothing was checked" in page
@@ -155,7 +180,7 @@ def test_ports_that_are_set_alike_share_a_row(make_run: Make) -> None:
         ("pfc", ["ens1np0"]),
         ("pfc", ["ens2np0", "ens3np0", "ens4np0"]),
     ]
-    assert (node["differing"], node["checked"]) == (1, 20)
+    assert node["remark"] == "of 20 settings, 1 not as declared"
 
 
 def test_of_many_hosts_those_that_are_alike_share_a_row(make_run: Make) -> None:
