@@ -25,7 +25,6 @@ from ansible_collections.lossless.roce.plugins.module_utils.fabric.incast import
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.incast_verdict import judge, parse_parts
 from ansible_collections.lossless.roce.plugins.module_utils.policy import parse_policy
 
-
 _PORTS = ("roce_ports", "host: [{name, rail, address}, …] with one port on a rail")
 _FINDINGS = ("findings", "of each host a list of {check, verdict, observed: {client, server, rail, gbps}}")
 
