@@ -238,7 +238,7 @@ def test_rules_without_their_tool_are_unknown() -> None:
     host = filter_host(plain())
     host.missing_tools.add("nft")
     (finding,) = firewall.diagnose(host, context(tcp_ports=["22"]))
-    assert finding.verdict == "unknown" and finding.remedy == "install nftables"
+    assert finding.verdict == "unknown" and "install nftables" in finding.remedy
 
 
 def test_the_older_interface_of_iptables_is_seen() -> None:
@@ -247,6 +247,15 @@ def test_the_older_interface_of_iptables_is_seen() -> None:
     host.outputs["iptables-legacy-save"] = "*filter\n:INPUT DROP [0:0]\nCOMMIT\n"
     (finding,) = firewall.diagnose(host, context(tcp_ports=["22"]))
     assert finding.verdict == "fail" and "iptables -t filter -I INPUT -p tcp --dport 22 -j ACCEPT" in finding.remedy
+
+
+def test_rules_of_the_older_interface_that_no_tool_shows_are_unknown() -> None:
+    host = filter_host('{"nftables": []}')
+    host.files["/proc/net/ip_tables_names"] = "filter\nnat\n"
+    host.missing_tools.add("iptables-legacy-save")
+    host.outputs["iptables-save"] = "*filter\n:INPUT ACCEPT [0:0]\nCOMMIT\n"
+    (finding,) = firewall.diagnose(host, context(tcp_ports=["22"]))
+    assert finding.verdict == "unknown" and "table nat … was expected in the output of iptables-save" in finding.cause
 
 
 @pytest.mark.parametrize("text", ["0", "65536", "x", "20-10", "²²", "", "1-", "22,23", None])

@@ -13,7 +13,7 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-from ..errors import PolicyError, RoceError
+from ..errors import HostError, PolicyError, RoceError
 from ..findings import FAIL, PASS, UNKNOWN, Finding
 from ..parsers.addresses import parse_networks
 from ..parsers.iptables import parse_iptables
@@ -26,6 +26,7 @@ if t.TYPE_CHECKING:
 
 ROCE_PORT = 4791
 EVIDENCE = "nft -j list ruleset, iptables-save"
+_TOOLS = "install nftables, and iptables where its rules are used, and see that both can list all rules"
 _ITEM = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
@@ -65,7 +66,7 @@ def diagnose(host: Host, context: Context) -> list[Finding]:
         filter_ = read_filter(host)
         rails = _rails(host, [port.netdev for port in context.ports]) if filter_.ruleset.filters() else []
     except RoceError as exc:
-        return [Finding("firewall", UNKNOWN, evidence=EVIDENCE, cause=str(exc), remedy="install nftables")]
+        return [Finding("firewall", UNKNOWN, evidence=EVIDENCE, cause=str(exc), remedy=_TOOLS)]
     found = [_judge(host, filter_, item, rails) for item in items]
     if soft:
         slow = [rail for rail in rails if rail.netdev in soft]
@@ -90,10 +91,23 @@ def read_filter(host: Host) -> Filter:
         if opaque:
             _replace(ruleset, parse_iptables(host.run("iptables-save").out))
     # The older kernel interface of iptables, which nft does not show.
-    if (host.read_optional("/proc/net/ip_tables_names") or "").strip():
-        tool = "iptables-legacy-save" if host.which("iptables-legacy-save") else "iptables-save"
-        ruleset.chains.update(parse_iptables(host.run(tool).out, "iptables-legacy").chains)
+    tables = (host.read_optional("/proc/net/ip_tables_names") or "").split()
+    if tables:
+        ruleset.chains.update(_legacy(host, tables).chains)
     return Filter(ruleset, _manager(host, ruleset))
+
+
+def _legacy(host: Host, tables: list[str]) -> Ruleset:
+    """The rules of the older kernel interface; the tool of the newer one prints nothing of them, and no error."""
+    tool = "iptables-legacy-save" if host.which("iptables-legacy-save") else "iptables-save"
+    legible = parse_iptables(host.run(tool).out, "iptables-legacy")
+    lacking = set(tables) - {name.split()[1] for name in legible.chains}
+    if lacking:
+        raise HostError(
+            f"/proc/net/ip_tables_names: table {min(lacking)} … was expected in the output of {tool}, and is not there;"
+            " iptables-legacy-save (package iptables) shows it"
+        )
+    return legible
 
 
 def _has_nftables(host: Host) -> bool:
