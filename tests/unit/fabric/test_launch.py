@@ -398,3 +398,7 @@ def test_the_program_is_one_file_that_runs_by_itself(tmp_path: Path) -> None:
     argv = [sys.executable, "-I", str(program), "report", "m.json", "out"]
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False, env={})
     assert (done.returncode, done.stderr) == (0, "") and done.stdout.endswith("pass: 7 pass\n")
+    with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={}) as process:
+        assert process.stdout and process.stderr
+        process.stdout.close()  # as head does
+        assert (process.wait(30), process.stderr.read()) == (2, b"")
