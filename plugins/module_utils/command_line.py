@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import typing as t
 
@@ -21,12 +20,13 @@ CANNOT_TELL = 2
 def start(parser: argparse.ArgumentParser, argv: list[str] | None, host: Host | None) -> int:
     """Run the ``command`` that the arguments ask for: its exit status, or CANNOT_TELL with the error in one line."""
     args = parser.parse_args(argv)
+    host = host or Host()
     try:
-        status = int(args.command(host or Host(), args))
+        status = int(args.command(host, args))
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # the reader, such as head, has seen enough; what is left must not be written at the end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        host.drop_output()
         return CANNOT_TELL
     except RoceError as exc:
         say(f"{parser.prog}: {exc}", sys.stderr)

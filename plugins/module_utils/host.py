@@ -265,6 +265,10 @@ class Host:
         with tempfile.TemporaryDirectory(prefix="lossless-roce-") as path:
             yield path
 
+    def drop_output(self) -> None:
+        """Let what this program still has to print go nowhere: at its end Python would try to write it again."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
     # -- surroundings ----------------------------------------------------------------------
 
     def process_names(self) -> list[str]:
