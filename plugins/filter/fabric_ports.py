@@ -32,13 +32,20 @@ version_added: 0.1.0
 description:
   - Takes what M(lossless.roce.roce_info) found out on the declared ports, and refuses a port without rail or address,
     and two ports on one rail, by name.
-positional: []
+positional: policies
 options:
   _input:
     description: RV(lossless.roce.roce_info#module:declared).
     type: list
     elements: dict
     required: true
+  policies:
+    description:
+      - Policies of single ports, each as a list of the names of its ports and what P(lossless.roce.policy#filter)
+        returned. A port that one selects, by netdev or RDMA device, has C(declared_mtu) and C(declared_rdma_mtu).
+    type: list
+    elements: list
+    default: []
 author:
   - lossless.roce contributors (!UNKNOWN)
 """
@@ -51,7 +58,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: Ports as {name, rail, address, mtu, rdma_mtu, leaf}, by rail. The name is that of the netdev.
+  description:
+    - Ports as {name, rail, address, mtu, rdma_mtu, leaf}, by rail. The name is that of the netdev.
+    - Ports that have a policy of their own also have C(declared_mtu) and C(declared_rdma_mtu).
   type: list
   elements: dict
 """

@@ -144,3 +144,17 @@ def test_drift_on_right_nodes_changes_nothing_and_finds_nothing(ansible: Ansible
     assert {"memlock_file", "kernel_modules", "pci_acs", "boot_program", "boot_unit", "udev_rule"} <= set(found)
     assert "fail" not in found.values()
     assert not {"iommu_argument", "firewall_rules", "kernel_parameters"} & set(found), "nobody asked for these"
+
+
+def test_a_port_with_a_policy_of_its_own_is_judged_by_it(ansible: Ansible, node1: Node, restored: None) -> None:
+    policies = [
+        {"ports": PORTS[:1], "policy": "{{ roce_policy }}"},
+        {"ports": PORTS[1:], "policy": "{{ roce_policy | combine({'mtu': 4200}) }}"},
+    ]
+    for name in ("drift", "diagnose", "verify"):
+        run = ansible.playbook(name, roce_policies=policies, **({"enforce": True} if name == "drift" else {}))
+        mtus = [f for f in ansible.findings(name) if f["check"] in ("mtu", "rdma_mtu", "path_mtu")]
+        assert mtus and all(f["verdict"] == "pass" for f in mtus), (name, mtus, run.output)
+        own = [f["expected"]["mtu"] for f in mtus if f["check"] != "rdma_mtu" and f["port"] == PORTS[1]]
+        assert own and set(own) == {4200}, (name, mtus)
+    assert [stock.mtu(node1, port) for port in PORTS] == [9000, 4200]
