@@ -41,6 +41,7 @@ _value:
 SOURCES = (
     "baseline_findings",
     "mlx5_findings",
+    "node_agent_findings",
     "roce_policy_findings",
     "container_runtime_findings",
     "pytorch_image_findings",

@@ -13,23 +13,32 @@ from .errors import PolicyError, RoceError
 from .findings import CONVERGE, FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from .gids import read_gids
 from .info import gather
-from .node import examine
+from .node import assign_ports, examine
 from .parsers.gids import choose
-from .policy import Policy
-from .ports import Port, find_ports, select_ports, unfit
+from .policy import Policy, parse_policy
+from .ports import Port, find_ports, select_ports, unfit, with_members
 from .settings.registry import SETTINGS, policy_state
 
 if t.TYPE_CHECKING:
     from .host import Host
+    from .saved import Declared, Demand
 
 # What must be the same on all ports of a node, whatever the policy says.
 _AGREE = ("pfc", "trust", "ets", "cnp")
 
 
 def diagnose(
-    host: Host, declared: list[dict[str, t.Any]], policy: Policy | None, options: dict[str, t.Any]
+    host: Host,
+    declared: list[dict[str, t.Any]],
+    policy: Policy | None,
+    options: dict[str, t.Any],
+    own: Declared | None = None,
 ) -> list[Finding]:
-    """Findings on a node. ``declared``: [{name, rail, address}]; options go to the checks. Raises PolicyError."""
+    """Findings on a node. ``declared``: [{name, rail, address}]; options go to the checks. Raises PolicyError.
+
+    own: policies of single ports, as roce_node takes them; ``policy`` then counts for the node and the fabric.
+    """
+    demands = own.demands() if own else []
     review = read_review(host, options.get("review") or [])
     try:
         facts, found = gather(host), find_ports(host)
@@ -37,15 +46,34 @@ def diagnose(
         return [_no_rdma(str(exc)), *_run(host, Context((), policy, {"ports": [], "gpus": []}, options, review))]
     names = [port["name"] for port in declared]
     ports, missing = select_ports(found, names) if names else ([port for port in found if not unfit(port)], {})
-    link_gbps = policy.link_gbps if policy else None
+    demanded, absent = assign_ports(found, demands)
+    beside = [port for port in demanded if port not in ports]
+    ports, declared = [*ports, *beside], [*declared, *({"name": port.netdev} for port in beside)]
+    policies = _by_netdev(own, demanded) if own else {}
     indexes = [choose(read_gids(host, port.ibdev, port.ibport), _address(port, declared)) for port in ports]
     options = {**options, "gid_indexes": [index for index in indexes if index is not None]}
-    findings = [missing_port(name, reason) for name, reason in missing.items()]
+    findings = [missing_port(name, reason) for name, reason in {**missing, **absent}.items()]
     findings += [] if names else _left_out(found)
-    findings += check_ports(declared, facts, link_gbps)
-    findings += _settings(host, ports, policy)
-    findings += agreement(facts, ports)
-    return findings + _run(host, Context(tuple(ports), policy, facts, options, review))
+    own_gbps = {netdev: own_policy.link_gbps for netdev, own_policy in policies.items()}
+    findings += check_ports(declared, facts, policy.link_gbps if policy else None, own_gbps)
+    findings += _own_settings(host, ports, demanded) if own else _settings(host, ports, policy)
+    for alike in _alike(ports, demanded):
+        findings += agreement(facts, alike)
+    return findings + _run(host, Context(tuple(ports), policy, facts, options, review, policies))
+
+
+def _by_netdev(own: Declared, demanded: dict[Port, Demand]) -> dict[str, Policy]:
+    """The policy of each port that one selects, and of the members of a bond."""
+    policies = {demand.label: parse_policy(raw) for demand, (_ports, raw) in zip(own.demands(), own.policies)}
+    return {each.netdev: policies[demand.label] for port, demand in demanded.items() for each in with_members([port])}
+
+
+def _alike(ports: list[Port], demanded: dict[Port, Demand]) -> list[list[Port]]:
+    """Ports that are meant to be the same: those of one policy."""
+    groups: dict[str | None, list[Port]] = {}
+    for port in ports:
+        groups.setdefault(demanded[port].label if port in demanded else None, []).append(port)
+    return list(groups.values())
 
 
 def _address(port: Port, declared: list[dict[str, t.Any]]) -> str:
@@ -78,6 +106,18 @@ def _no_rdma(reason: str) -> Finding:
 def _settings(host: Host, ports: list[Port], policy: Policy | None) -> list[Finding]:
     """Every setting of the policy against what runs."""
     return examine(host, ports, SETTINGS, policy_state(policy)) if policy else []
+
+
+def _own_settings(host: Host, ports: list[Port], demanded: dict[Port, Demand]) -> list[Finding]:
+    """Every setting of each port's own policy against what runs."""
+    found: list[Finding] = []
+    for port in ports:
+        if port in demanded:
+            found += examine(host, [port], SETTINGS, demanded[port].wanted)
+        else:
+            cause = f"no entry of policies selects {port.netdev}: what it should run is not declared"
+            found.append(Finding("policy", SKIPPED, evidence="policies", cause=cause, port=port.netdev))
+    return found
 
 
 def agreement(facts: dict[str, t.Any], ports: list[Port]) -> list[Finding]:

@@ -65,6 +65,12 @@ options:
       rdma_mtu:
         description: The RDMA MTU that is active on the peer's port. Where it is not known, C(rdma_mtu) stays unknown.
         type: int
+      declared_mtu:
+        description: The MTU that is declared for this host's port, where it has a policy of its own. By default O(mtu).
+        type: int
+      declared_rdma_mtu:
+        description: The same for the RDMA MTU. By default O(rdma_mtu).
+        type: int
 """
 
 EXAMPLES = r"""
@@ -97,6 +103,8 @@ PEER_SPEC = {
     "rail": {"type": "int", "required": True},
     "mtu": {"type": "int"},
     "rdma_mtu": {"type": "int"},
+    "declared_mtu": {"type": "int"},
+    "declared_rdma_mtu": {"type": "int"},
 }
 
 

@@ -44,6 +44,24 @@ options:
   policy:
     description: The policy of the fabric, to hold the node against. Without it only the node itself is looked at.
     type: dict
+  policies:
+    description:
+      - Policies of single ports, as in M(lossless.roce.roce_node), where one does not fit all ports.
+      - A port is then judged by the policy that selects it, and O(policy) is for what is the node's or the fabric's.
+        The settings of a port that none selects are not judged.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      ports:
+        description: Netdevs or RDMA devices.
+        type: list
+        elements: str
+        required: true
+      policy:
+        description: The whole policy of these ports.
+        type: dict
+        required: true
   tcp_ports:
     description: TCP ports that other nodes must reach, such as V(22) or V(18515-18530).
     type: list
@@ -105,8 +123,13 @@ from ansible_collections.lossless.roce.plugins.module_utils.diagnosis import dia
 from ansible_collections.lossless.roce.plugins.module_utils.errors import RoceError
 from ansible_collections.lossless.roce.plugins.module_utils.host import Host
 from ansible_collections.lossless.roce.plugins.module_utils.policy import parse_policy
+from ansible_collections.lossless.roce.plugins.module_utils.saved import Declared
 
 PORT_SPEC = {"name": {"type": "str", "required": True}, "rail": {"type": "int"}, "address": {"type": "str"}}
+GROUP_SPEC = {
+    "ports": {"type": "list", "elements": "str", "required": True},
+    "policy": {"type": "dict", "required": True},
+}
 OPTION_SPEC = {
     "tcp_ports": {"type": "list", "elements": "str", "default": []},
     "minimum_firmware": {"type": "raw"},
@@ -123,6 +146,7 @@ def main() -> None:
         argument_spec={
             "ports": {"type": "list", "elements": "dict", "default": [], "options": PORT_SPEC},
             "policy": {"type": "dict"},
+            "policies": {"type": "list", "elements": "dict", "default": [], "options": GROUP_SPEC},
             **OPTION_SPEC,
         },
         supports_check_mode=True,
@@ -131,7 +155,8 @@ def main() -> None:
     options = {key: params[key] for key in OPTION_SPEC if params[key] is not None}
     try:
         policy = parse_policy(params["policy"]) if params["policy"] is not None else None
-        found = diagnose(Host(), params["ports"], policy, options)
+        own = tuple((tuple(group["ports"]), group["policy"]) for group in params["policies"] or ())
+        found = diagnose(Host(), params["ports"], policy, options, Declared(own) if own else None)
     except RoceError as exc:
         module.fail_json(msg=str(exc))
     module.exit_json(changed=False, findings=[finding.as_dict() for finding in found])

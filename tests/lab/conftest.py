@@ -55,7 +55,7 @@ def node2(lab: Lab, bootstrap: Bootstrap) -> Node:
 
 @pytest.fixture
 def restored(ansible: Ansible, bootstrap: Bootstrap) -> t.Iterator[None]:
-    """After a test that breaks settings: everything is back at the policy."""
+    """After a test that breaks settings of ports: they are back at the policy."""
     yield
-    run = ansible.playbook("drift", enforce=True)
+    run = ansible.role("roce_nodes", "roce_policy")
     assert run.rc == 0, run.output

@@ -98,7 +98,7 @@ class Ansible:
         return self._run([*argv, "-e", json.dumps(extra)], timeout)
 
     def role(self, node: str, name: str, **variables: t.Any) -> PlaybookRun:
-        """One role of the collection on one node."""
+        """One role of the collection on one node, or on all of a group."""
         play = {"hosts": node, "gather_facts": False, "roles": [f"lossless.roce.{name}"]}
         path = self._folder / "role.yml"
         path.write_text(json.dumps([play]))

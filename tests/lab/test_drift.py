@@ -89,3 +89,72 @@ def test_a_module_that_the_next_boot_would_not_load_is_named_and_kept_again(ansi
     assert node1.check(f"cat {load_file}") != before, "a report must not repair"
     assert ansible.playbook("drift", enforce=True).rc == 0
     assert node1.check(f"cat {load_file}") == before
+
+
+def test_a_memlock_file_that_is_gone_is_named_and_written_again(ansible: Ansible, node1: Node, restored: None) -> None:
+    files = ["/etc/security/limits.d/50-lossless-roce.conf", "/etc/systemd/system.conf.d/50-lossless-roce.conf"]
+    before = [node1.check(f"cat {file}") for file in files]
+    node1.check(f"rm {' '.join(files)}")
+    assert ansible.playbook("drift").rc != 0
+    failed = [f for f in ansible.findings("drift") if f["verdict"] == "fail"]
+    assert [(f["host"], f["check"]) for f in failed] == [("node1", "memlock_file")] * 2
+    assert sorted(f["evidence"] for f in failed) == files
+    assert all(f["cause"] and "enforce=true" in f["remedy"] for f in failed)
+    assert all(node1.ssh(f"test -e {file}").rc for file in files), "a report must not repair"
+
+    repair = ansible.playbook("drift", enforce=True)
+    assert repair.rc == 0, repair.output
+    assert [node1.check(f"cat {file}") for file in files] == before
+    assert [f["check"] for f in ansible.findings("drift") if f["verdict"] == "fail"] == []
+    for again in ({}, {"enforce": True}):
+        run = ansible.playbook("drift", **again)
+        assert run.rc == 0 and run.recap("changed") == 0, run.output
+
+
+def test_a_boot_unit_that_is_disabled_is_named_and_enabled_again(ansible: Ansible, node1: Node, restored: None) -> None:
+    is_enabled = "systemctl is-enabled lossless-roce.service"
+    node1.check("systemctl disable lossless-roce.service")
+    assert ansible.playbook("drift").rc != 0
+    failed = {f["check"]: f for f in ansible.findings("drift") if f["verdict"] == "fail"}
+    assert set(failed) == {"boot_unit", "on_disk"} and failed["boot_unit"]["host"] == "node1"
+    assert (failed["boot_unit"]["observed"], failed["boot_unit"]["expected"]) == ("disabled", "enabled")
+    assert node1.ssh(is_enabled).out.strip() == "disabled", "a report must not repair"
+
+    repair = ansible.playbook("drift", enforce=True)
+    assert repair.rc == 0, repair.output
+    assert node1.check(is_enabled).strip() == "enabled"
+    assert ansible.playbook("drift", enforce=True).recap("changed") == 0
+
+
+def test_a_program_that_is_gone_is_named_with_its_units(ansible: Ansible, node1: Node, restored: None) -> None:
+    files = "/usr/local/sbin/lossless-roce /etc/systemd/system/lossless-roce.service"
+    node1.check(f"systemctl disable lossless-roce.service && rm {files}")
+    assert ansible.playbook("drift").rc != 0
+    failed = [f for f in ansible.findings("drift") if f["verdict"] == "fail"]
+    assert {f["check"] for f in failed} == {"boot_program", "boot_unit", "on_disk"}, failed
+    repair = ansible.playbook("drift", enforce=True)
+    assert repair.rc == 0, repair.output
+    node1.check(f"ls {files} && systemctl is-enabled lossless-roce.service")
+
+
+def test_drift_on_right_nodes_changes_nothing_and_finds_nothing(ansible: Ansible, node1: Node, restored: None) -> None:
+    run = ansible.playbook("drift")
+    assert run.rc == 0 and run.recap("changed") == 0, run.output
+    found = {f["check"]: f["verdict"] for f in ansible.findings("drift")}
+    assert {"memlock_file", "kernel_modules", "pci_acs", "boot_program", "boot_unit", "udev_rule"} <= set(found)
+    assert "fail" not in found.values()
+    assert not {"iommu_argument", "firewall_rules", "kernel_parameters"} & set(found), "nobody asked for these"
+
+
+def test_a_port_with_a_policy_of_its_own_is_judged_by_it(ansible: Ansible, node1: Node, restored: None) -> None:
+    policies = [
+        {"ports": PORTS[:1], "policy": "{{ roce_policy }}"},
+        {"ports": PORTS[1:], "policy": "{{ roce_policy | combine({'mtu': 4200}) }}"},
+    ]
+    for name in ("drift", "diagnose", "verify"):
+        run = ansible.playbook(name, roce_policies=policies, **({"enforce": True} if name == "drift" else {}))
+        mtus = [f for f in ansible.findings(name) if f["check"] in ("mtu", "rdma_mtu", "path_mtu")]
+        assert mtus and all(f["verdict"] == "pass" for f in mtus), (name, mtus, run.output)
+        own = [f["expected"]["mtu"] for f in mtus if f["check"] != "rdma_mtu" and f["port"] == PORTS[1]]
+        assert own and set(own) == {4200}, (name, mtus)
+    assert [stock.mtu(node1, port) for port in PORTS] == [9000, 4200]

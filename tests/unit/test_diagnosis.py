@@ -9,15 +9,19 @@ import typing as t
 import pytest
 from ansible_collections.lossless.roce.plugins.module_utils import diagnosis
 from ansible_collections.lossless.roce.plugins.module_utils.checks import (
+    addresses,
+    cable,
     counters,
     firewall,
     firmware,
     neighbours,
+    placement,
     registry,
 )
 from ansible_collections.lossless.roce.plugins.module_utils.errors import PolicyError
 from ansible_collections.lossless.roce.plugins.module_utils.findings import Finding
 from ansible_collections.lossless.roce.plugins.module_utils.policy import parse_policy
+from ansible_collections.lossless.roce.plugins.module_utils.saved import Declared
 from sim_node import SimNode, SimPort
 
 ROUTES = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
@@ -112,3 +116,75 @@ def test_a_node_without_rdma(node: SimNode) -> None:
     node.run = node.__class__.__mro__[1].run.__get__(node)  # type: ignore[method-assign]
     finding = diagnosed(node, "ens1np0")["rdma", ""]
     assert finding.verdict == "fail" and "the-package" in finding.cause
+
+
+OWN = [
+    {"ports": ["ens1np0"], "policy": {"link_gbps": 200}},
+    {
+        "ports": ["mlx5_1"],
+        "policy": {"link_gbps": 100, "mtu": 4200, "rdma_mtu": 2048, "pfc": [4], "data_prio": 4, "data_dscp": 34},
+    },
+]
+
+
+def by_own_policies(node: SimNode, names: list[str], groups: t.Any = OWN) -> dict[tuple[str, str], Finding]:
+    own = Declared(tuple((tuple(group["ports"]), group["policy"]) for group in groups))
+    fabric = parse_policy({"link_gbps": 400})
+    found = diagnosis.diagnose(node, [{"name": name} for name in names], fabric, {"interval": 0}, own)  # type: ignore[arg-type]
+    assert node.sets == [], "a diagnosis changes nothing"
+    return {(finding.check, finding.port): finding for finding in found}
+
+
+def test_each_port_is_judged_by_the_policy_that_selects_it(node: SimNode) -> None:
+    node.ports["ens2np0"].mtu = 4200
+    found = by_own_policies(node, ["ens1np0", "ens2np0"])
+    assert found["mtu", "ens1np0"].expected == {"mtu": 9000} and found["mtu", "ens1np0"].verdict == "fail"
+    assert found["mtu", "ens2np0"].verdict == "pass", found["mtu", "ens2np0"]
+    assert found["pfc", "ens2np0"].expected == {"enabled_prios": [4]}
+    assert (found["speed", "ens1np0"].expected, found["speed", "ens2np0"].expected) == (200, 100)
+
+
+def test_checks_beside_the_settings_take_the_ports_own_policy(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_ports = (addresses, cable, counters, placement)
+    monkeypatch.setattr(diagnosis, "CHECKS", tuple((check.__name__, check.diagnose) for check in of_ports))
+    traffic, answer = iter(range(10**9, 10**11, 10**9)), node._answer
+
+    def answers(argv: list[str]) -> str:
+        """Bytes of priority 4 grow on both ports, and the other tools say nothing."""
+        if argv[:2] == ["ethtool", "-S"]:
+            return f"     rx_prio3_bytes: 0\n     rx_prio4_bytes: {next(traffic)}\n"
+        return "" if argv[0] in ("dmesg", "setpci", "nvidia-smi") or argv[:2] == ["ethtool", "-m"] else answer(argv)
+
+    monkeypatch.setattr(node, "_answer", answers)
+    found = by_own_policies(node, ["ens1np0", "ens2np0"])
+    assert found["rdma_mtu", "ens1np0"].expected == {"rdma_mtu": 4096}
+    assert found["rdma_mtu", "ens2np0"].expected == {"rdma_mtu": 2048}
+    assert [found["pcie_link", netdev].expected["gbps"] for netdev in ("ens1np0", "ens2np0")] == [200, 100]
+    assert [found["cable", netdev].expected["gbps"] for netdev in ("ens1np0", "ens2np0")] == [200, 100]
+    assert [found["traffic_prio", netdev].verdict for netdev in ("ens1np0", "ens2np0")] == ["fail", "pass"]
+
+
+def test_ports_with_different_policies_need_not_agree(node: SimNode) -> None:
+    node.ports["ens1np0"].pfc = {3}
+    node.ports["ens2np0"].pfc = {4}
+    assert ("pfc_agrees", "") not in by_own_policies(node, ["ens1np0", "ens2np0"])
+    one = [{"ports": ["ens1np0", "ens2np0"], "policy": {}}]
+    assert by_own_policies(node, ["ens1np0", "ens2np0"], one)["pfc_agrees", ""].verdict == "fail"
+
+
+def test_a_port_of_a_policy_that_is_not_among_the_declared_is_looked_at(node: SimNode) -> None:
+    found = by_own_policies(node, ["ens1np0"])
+    assert found["mtu", "ens2np0"].expected == {"mtu": 4200} and ("link", "ens2np0") in found
+    missing = [{"ports": ["ens9np0"], "policy": {}}]
+    assert by_own_policies(node, ["ens1np0"], missing)["port", "ens9np0"].verdict == "fail"
+
+
+def test_a_port_that_no_policy_selects_is_skipped_by_name(node: SimNode) -> None:
+    found = by_own_policies(node, ["ens1np0", "ens2np0"], OWN[:1])
+    assert found["policy", "ens2np0"].verdict == "skipped" and "ens2np0" in found["policy", "ens2np0"].cause
+    assert ("mtu", "ens2np0") not in found and ("policy", "ens1np0") not in found
+
+
+def test_two_policies_for_one_port_are_refused(node: SimNode) -> None:
+    with pytest.raises(PolicyError, match=r"mlx5_0/ens1np0 is selected by policies\[0\] and by policies\[1\]"):
+        by_own_policies(node, [], [{"ports": [name], "policy": {}} for name in ("mlx5_0", "ens1np0")])

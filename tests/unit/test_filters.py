@@ -15,6 +15,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.lossless.roce.plugins.filter.declared_errors import declared_errors
 from ansible_collections.lossless.roce.plugins.filter.findings import findings
 from ansible_collections.lossless.roce.plugins.filter.policy import policy
+from ansible_collections.lossless.roce.plugins.filter.task_findings import task_findings
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,7 +43,11 @@ def test_policy_gives_the_threshold() -> None:
 
 def test_findings_of_all_hosts_carry_the_hosts_name() -> None:
     hosts: list[dict[str, t.Any]] = [
-        {"inventory_hostname": "node1", "roce_policy_findings": [{"check": "pfc", "verdict": "fail"}]},
+        {
+            "inventory_hostname": "node1",
+            "roce_policy_findings": [{"check": "pfc", "verdict": "fail"}],
+            "node_agent_findings": [{"check": "boot_unit", "verdict": "fail"}],
+        },
         {
             "inventory_hostname": "node2",
             "roce_failures": [{"check": "drift", "verdict": "fail"}],
@@ -51,6 +56,7 @@ def test_findings_of_all_hosts_carry_the_hosts_name() -> None:
         },
     ]
     assert findings(hosts) == [
+        {"check": "boot_unit", "verdict": "fail", "host": "node1"},
         {"check": "pfc", "verdict": "fail", "host": "node1"},
         {"check": "fabric", "host": "node1"},
         {"check": "fabric", "host": ""},
@@ -110,3 +116,63 @@ def test_all_that_is_wrong_is_told_at_once_and_each_error_once() -> None:
     assert shared.startswith("address 198.51.100.1 is that of roce_ports[0] of node1 and of roce_ports[0] of node2")
     some = [{"inventory_hostname": f"n{number}", **(wrong if number else {})} for number in range(7)]
     assert declared_errors(some)[0].startswith("n1, n2, n3, n4 and 2 more: roce_policy")
+
+
+MEMLOCK = {
+    "check": "memlock_file",
+    "evidence": "/etc/security/limits.d/50-lossless-roce.conf",
+    "expected": "memlock unlimited for * and root",
+    "risk": "logins may lock too little memory for RDMA",
+}
+# As Ansible registers them.
+RIGHT = {"changed": False, "failed": False}
+NOT_ASKED = {"changed": False, "skipped": True, "skip_reason": "Conditional result was False", "false_condition": "x"}
+WOULD_RUN = {"changed": False, "skipped": True, "rc": 0, "msg": "Command would have run if not in check mode"}
+OF_ITEMS = {
+    "changed": True,
+    "results": [{"changed": True, "item": "*"}, {"changed": False, "item": "root"}, {**NOT_ASKED, "item": "nobody"}],
+}
+
+
+def judged(result: dict[str, t.Any], only_look: bool) -> list[tuple[str, t.Any]]:
+    return [
+        (finding["verdict"], finding["observed"])
+        for finding in task_findings([{**MEMLOCK, "result": result}], only_look=only_look)
+    ]
+
+
+def test_what_a_task_would_change_is_a_failure_with_cause_and_remedy() -> None:
+    (found,) = task_findings([{**MEMLOCK, "result": OF_ITEMS}], only_look=True)
+    assert (found["check"], found["verdict"]) == ("memlock_file", "fail")
+    assert found["observed"] == "missing or different: *"
+    assert found["expected"] == MEMLOCK["expected"] and found["evidence"] == MEMLOCK["evidence"]
+    assert MEMLOCK["risk"] in found["cause"]
+    assert found["remedy"] == "run playbook lossless.roce.bootstrap, or drift with enforce=true"
+
+
+def test_a_command_that_check_mode_keeps_from_running_is_a_difference() -> None:
+    assert judged(WOULD_RUN, only_look=True) == [("fail", "missing or different")]
+    items = {"changed": False, "skipped": True, "results": [{**WOULD_RUN, "item": "22/tcp"}]}
+    assert judged(items, only_look=True) == [("fail", "missing or different: 22/tcp")]
+
+
+def test_what_was_seen_is_told_where_the_task_tells_it() -> None:
+    entry = {**MEMLOCK, "result": {**RIGHT, "changed": True}, "observed": "disabled"}
+    assert task_findings([entry], only_look=True)[0]["observed"] == "disabled"
+    assert task_findings([entry], only_look=False)[0]["observed"] == MEMLOCK["expected"]
+
+
+def test_what_was_repaired_passes_and_says_so() -> None:
+    (found,) = task_findings([{**MEMLOCK, "result": OF_ITEMS}], only_look=False)
+    assert (found["verdict"], found["cause"], found["remedy"]) == ("pass", "repaired by this run", "")
+    assert found["observed"] == found["expected"] == MEMLOCK["expected"]
+
+
+@pytest.mark.parametrize("only_look", [True, False])
+def test_what_is_right_passes_and_what_nobody_asked_for_is_not_judged(only_look: bool) -> None:
+    assert judged(RIGHT, only_look) == [("pass", MEMLOCK["expected"])]
+    assert judged(NOT_ASKED, only_look) == []
+    assert judged({"changed": False, "failed": True, "rc": 1, "msg": "no"}, only_look) == []  # the playbook tells
+    assert judged({}, only_look) == []  # its file of tasks was not included
+    assert judged({"changed": False, "skipped": True, "results": []}, only_look) == []
+    assert judged({"changed": False, "skipped": True, "results": [{**NOT_ASKED, "item": "x"}]}, only_look) == []

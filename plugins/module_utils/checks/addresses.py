@@ -19,11 +19,12 @@ _LINK_LOCAL = "169.254."
 def diagnose(host: Host, context: Context) -> list[Finding]:
     """An address and an MTU finding for each port, from the facts."""
     names = {port.netdev for port in context.ports}
-    wanted = context.policy.rdma_mtu if context.policy else None
     found = []
     for port in context.facts["ports"]:
         if port["netdev"] in names:
             addresses = sorted({gid["address"] for gid in port["gids"] if "." in (gid["address"] or "")})
+            policy = context.policy_of(port["netdev"])
+            wanted = policy.rdma_mtu if policy else None
             found += [check_address(port["netdev"], addresses), check_rdma_mtu(port["netdev"], port["mtu"], wanted)]
     return [finding for finding in found if finding is not None]
 

@@ -33,6 +33,7 @@ class Context:
 
     ports: the declared ports that are there
     policy: the fabric's policy, or None when only the node is looked at
+    policies: the policies of ports that have one of their own, by netdev
     facts: what ``info.gather`` returned
     options: options of single checks, by name (``tcp_ports``, ``minimum_firmware``, ...)
     review: what was given to look at
@@ -43,6 +44,16 @@ class Context:
     facts: dict[str, t.Any]
     options: dict[str, t.Any] = field(default_factory=dict)
     review: Review = field(default_factory=lambda: Review({}, {}))
+    policies: t.Mapping[str, Policy] = field(default_factory=dict)
+
+    def policy_of(self, netdev: str) -> Policy | None:
+        """The policy of a port: its own where it has one, else the fabric's."""
+        return self.policies.get(netdev, self.policy)
+
+    def link_gbps_of(self, netdev: str) -> float | None:
+        """The link rate that is declared for a port, in Gb/s."""
+        policy = self.policy_of(netdev)
+        return policy.link_gbps if policy else None
 
 
 def read_review(host: Host, paths: t.Sequence[str]) -> Review:

@@ -18,9 +18,8 @@ if t.TYPE_CHECKING:
 
 def diagnose(host: Host, context: Context) -> list[Finding]:
     """One finding on each physical port."""
-    link_gbps = context.policy.link_gbps if context.policy else None
     netdevs = [each.netdev for port in context.ports for each in (port.members if port.kind == BOND else (port,))]
-    return [_check(host, netdev, link_gbps) for netdev in netdevs]
+    return [_check(host, netdev, context.link_gbps_of(netdev)) for netdev in netdevs]
 
 
 def _check(host: Host, netdev: str, link_gbps: float | None) -> Finding:

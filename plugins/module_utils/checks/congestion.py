@@ -33,8 +33,9 @@ def _port_findings(host: Host, context: Context, port: Port) -> t.Iterator[Findi
         yield judge_virtual_function(port.netdev)
         return
     values, reason = firmware_values(host, port.pci)
-    if context.policy and not host.exists(ofed_path(port, "np", "enable")):
-        yield judge_mask(port, values.get(_MASK), reason, context.policy.data_prio)
+    policy = context.policy_of(port.netdev)
+    if policy and not host.exists(ofed_path(port, "np", "enable")):
+        yield judge_mask(port, values.get(_MASK), reason, policy.data_prio)
     if _LEGACY in values:
         yield judge_algorithm(port, values[_LEGACY])
     try:

@@ -79,15 +79,12 @@ def diagnose(host: Host, context: Context) -> list[Finding]:
     before = {port: read(host, port) for port in context.ports}
     host.sleep(interval)
     after = {port: read(host, port) for port in context.ports}
-    prio = context.policy.data_prio if context.policy else None
-    lossless = bool(context.policy.pfc) if context.policy else False
-    return [
-        finding
-        for port in context.ports
-        for finding in judge(
-            port.netdev, before[port], after[port], data_prio=prio, lossless=lossless, interval=interval
-        )
-    ]
+    found: list[Finding] = []
+    for port in context.ports:
+        policy = context.policy_of(port.netdev)
+        prio, lossless = (policy.data_prio, bool(policy.pfc)) if policy else (None, False)
+        found += judge(port.netdev, before[port], after[port], data_prio=prio, lossless=lossless, interval=interval)
+    return found
 
 
 def read(host: Host, port: Port) -> Counters:

@@ -14,9 +14,15 @@ from ..ports import ABSENT
 Facts = dict[str, t.Any]
 
 
-def check_ports(declared: list[dict[str, t.Any]], facts: Facts, link_gbps: float | None) -> list[Finding]:
+def check_ports(
+    declared: list[dict[str, t.Any]],
+    facts: Facts,
+    link_gbps: float | None,
+    own_gbps: t.Mapping[str, float | None] | None = None,
+) -> list[Finding]:
     """Findings on every declared port ({name, address?}): there, up, fast enough, with the right GID.
 
+    link_gbps: the declared rate in Gb/s; own_gbps: that of ports that have one of their own, by netdev.
     Raises PolicyError for an address that is none.
     """
     for wanted in declared:
@@ -26,7 +32,7 @@ def check_ports(declared: list[dict[str, t.Any]], facts: Facts, link_gbps: float
         port = _by_name(facts, wanted["name"])
         if port is None:  # its own finding: see node.py
             continue
-        found += [_link(port), _speed(port, link_gbps)]
+        found += [_link(port), _speed(port, (own_gbps or {}).get(port["netdev"], link_gbps))]
         if wanted.get("address"):
             found.append(_gid(port, wanted["address"]))
     found.append(_memlock(facts))

@@ -43,16 +43,15 @@ Link = tuple[float, int]
 def diagnose(host: Host, context: Context) -> list[Finding]:
     """Findings on each declared port that is a PCI function, and on the GPUs of the node."""
     ports = [each for port in context.ports for each in (port.members if port.kind == BOND else (port,))]
-    link_gbps = context.policy.link_gbps if context.policy else None
-    declared = (context.policy.nic or {}).get("max_read_request") if context.policy else None
     limits = _limits(host)
     gpus = {gpu["pci"]: (_pci_path(host, gpu["pci"]), gpu.get("numa_node")) for gpu in context.facts.get("gpus", [])}
     balanced = "irqbalance" in host.process_names()
     found = []
     for port in ports:
-        path = _device_path(host, port)
+        path, policy = _device_path(host, port), context.policy_of(port.netdev)
+        link_gbps, nic = context.link_gbps_of(port.netdev), (policy.nic if policy else None) or {}
         found.append(check_link(port, _links(host, path), _maximum(host, path), link_gbps, limits.get(port.pci)))
-        found.append(_read_request(host, port, declared))
+        found.append(_read_request(host, port, nic.get("max_read_request")))
         found.append(check_nearest_gpu(port, path, gpus))
         found.append(check_interrupts(port, *_interrupts(host, port), balanced))
     topology = _topology(host)

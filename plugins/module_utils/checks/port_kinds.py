@@ -21,7 +21,8 @@ def diagnose(host: Host, context: Context) -> list[Finding]:
     for port in context.ports:
         path = f"/sys/class/infiniband/{port.ibdev}/node_guid"
         found += [check_kind(port), check_guid(port.netdev, (host.read_optional(path) or "").strip(), path)]
-        vlan = check_vlan(port, context.policy.trust if context.policy else "")
+        policy = context.policy_of(port.netdev)
+        vlan = check_vlan(port, policy.trust if policy else "")
         found += [vlan] if vlan else []
     return found
 

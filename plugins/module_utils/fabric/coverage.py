@@ -11,6 +11,8 @@ from ..findings import FAIL, SKIPPED, Finding
 from ..values import integer
 
 Ports = t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]]
+# Names of ports, and their policy as the filter policy gives it back.
+Policies = t.Sequence[tuple[t.Sequence[str], t.Mapping[str, t.Any]]]
 
 
 def rail_number(value: t.Any) -> int:
@@ -47,7 +49,11 @@ def broken_pairs(findings: t.Iterable[t.Mapping[str, t.Any]]) -> list[dict[str, 
 
 
 def peers_of(host: str, ports: Ports) -> list[dict[str, t.Any]]:
-    """The other ends of a host's rails: {name, address, netdev, rail, mtu, rdma_mtu}; MTUs are the peer's."""
+    """The other ends of a host's rails, as path_mtu takes them.
+
+    Each is {name, address, netdev, rail, mtu, rdma_mtu, declared_mtu, declared_rdma_mtu}: MTUs are the peer's, declared
+    ones are of this host's port, or None where the port has no policy of its own.
+    """
     by_rail = _by_rail(ports)
     return [
         {
@@ -57,6 +63,8 @@ def peers_of(host: str, ports: Ports) -> list[dict[str, t.Any]]:
             "rail": rail,
             "mtu": by_rail[peer][rail].get("mtu"),
             "rdma_mtu": by_rail[peer][rail].get("rdma_mtu"),
+            "declared_mtu": own.get("declared_mtu"),
+            "declared_rdma_mtu": own.get("declared_rdma_mtu"),
         }
         for rail, own in sorted(by_rail.get(host, {}).items())
         for peer in sorted(ports)
@@ -64,10 +72,11 @@ def peers_of(host: str, ports: Ports) -> list[dict[str, t.Any]]:
     ]
 
 
-def fabric_ports(declared: t.Sequence[t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
+def fabric_ports(declared: t.Sequence[t.Mapping[str, t.Any]], policies: Policies = ()) -> list[dict[str, t.Any]]:
     """The ports of one host as its peers need to know them: {name (the netdev), rail, address, mtu, rdma_mtu, leaf}.
 
-    ``declared`` is what roce_info found out on them. Raises ValueError naming the port that cannot take part.
+    ``declared`` is what roce_info found out on them. ``policies`` are those of single ports: a port that one selects
+    has declared_mtu and declared_rdma_mtu. Raises ValueError naming the port that cannot take part.
     """
     for port in declared:
         lacking = [key for key in ("rail", "address") if port.get(key) in (None, "")]
@@ -84,9 +93,17 @@ def fabric_ports(declared: t.Sequence[t.Mapping[str, t.Any]]) -> list[dict[str, 
             "rail": rail,
             "address": port["address"],
             **{key: port.get(key) for key in ("mtu", "rdma_mtu", "leaf")},
+            **_own_mtus(port, policies),
         }
         for rail, port in sorted(by_rail.items())
     ]
+
+
+def _own_mtus(port: t.Mapping[str, t.Any], policies: Policies) -> dict[str, int]:
+    """What the policy declares that selects the port by netdev or RDMA device."""
+    names = {port["name"], port.get("netdev"), port.get("ibdev")}
+    own = next((policy for ports, policy in policies if names & set(ports)), None)
+    return {f"declared_{key}": own[key] for key in ("mtu", "rdma_mtu")} if own else {}
 
 
 def matrix_hosts(ports: Ports) -> list[dict[str, t.Any]]:

@@ -28,7 +28,10 @@ _PROBES = 5
 
 @dataclass(frozen=True)
 class Peer:
-    """The other end on one rail: its name, address, MTUs as they run there (None: unknown), and our netdev."""
+    """The other end on one rail: its name, address, MTUs as they run there (None: unknown), and our netdev.
+
+    declared_mtu, declared_rdma_mtu: of our netdev, in bytes, where it has a policy of its own.
+    """
 
     name: str
     address: str
@@ -36,20 +39,28 @@ class Peer:
     rail: int
     mtu: int | None = None
     rdma_mtu: int | None = None
+    declared_mtu: int | None = None
+    declared_rdma_mtu: int | None = None
 
 
 def check_peers(
     host: Host, host_name: str, peers: t.Sequence[Peer], declared_mtu: int, declared_rdma_mtu: int | None = None
 ) -> list[Finding]:
-    """Two findings on each peer: ``path_mtu`` by packets, and ``rdma_mtu`` on what both ends run."""
+    """Two findings on each peer: ``path_mtu`` by packets, and ``rdma_mtu`` on what both ends run.
+
+    declared_mtu, declared_rdma_mtu: in bytes, for peers that have none of their own.
+    """
     own, taken = active_mtus(host), _taken(host, host_name, peers)
     found = [
-        _duplicate(host_name, peer, declared_mtu, taken[peer.address])
+        _duplicate(host_name, peer, peer.declared_mtu or declared_mtu, taken[peer.address])
         if peer.address in taken
-        else check_peer(host, host_name, peer, declared_mtu)
+        else check_peer(host, host_name, peer, peer.declared_mtu or declared_mtu)
         for peer in peers
     ]
-    return found + [check_rdma_mtu(host_name, peer, own.get(peer.netdev), declared_rdma_mtu) for peer in peers]
+    return found + [
+        check_rdma_mtu(host_name, peer, own.get(peer.netdev), peer.declared_rdma_mtu or declared_rdma_mtu)
+        for peer in peers
+    ]
 
 
 def _taken(host: Host, host_name: str, peers: t.Sequence[Peer]) -> dict[str, str]:

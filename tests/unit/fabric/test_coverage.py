@@ -138,3 +138,19 @@ def test_the_leaf_of_a_host_is_the_one_switch_that_all_of_its_ports_hang_on() ->
         for port, switch in zip(ports[host], switches, strict=True):
             port["leaf"] = {"chassis": switch, "port": "swp1"} if switch else None
     assert leaves_of(ports) == {"n0": "leaf1", "n2": "leaf2"}, "of n1 two rails, of n3 nothing is known"
+
+
+def test_the_declared_mtu_of_a_rail_is_that_of_the_policy_which_selects_the_port() -> None:
+    info = [
+        {"name": name, "rail": rail, "address": f"10.0.{rail}.1", "netdev": f"eth{rail}", "ibdev": f"mlx5_{rail}"}
+        for rail, name in enumerate(("eth0", "mlx5_1", "eth2", "eth3"))
+    ]
+    policies = [(["eth0"], {"mtu": 9000, "rdma_mtu": 4096}), (["eth1", "mlx5_2"], {"mtu": 4200, "rdma_mtu": 2048})]
+    ports = {"n0": fabric_ports(info, policies), "n1": fabric_ports(info)}
+    assert [(peer["declared_mtu"], peer["declared_rdma_mtu"]) for peer in peers_of("n0", ports)] == [
+        (9000, 4096),
+        (4200, 2048),
+        (4200, 2048),
+        (None, None),
+    ]
+    assert {peer["declared_mtu"] for peer in peers_of("n1", ports)} == {None}

@@ -191,3 +191,10 @@ def test_an_address_that_two_have_proves_nothing(addresses: list[str], on: str) 
     paths = [finding for finding in found if finding.check == "path_mtu"]
     assert [finding.verdict for finding in paths] == ["fail"] * len(peers)
     assert all(on in finding.cause and finding.remedy for finding in paths)
+
+
+def test_a_peer_is_held_against_what_the_own_ports_policy_declares() -> None:
+    own = Peer("node2", "198.51.100.2", "ens1np0", 0, 4200, 1024, declared_mtu=4200, declared_rdma_mtu=1024)
+    found = check_peers(Devices(4200, 4200), "node1", [own], 9000, 4096)  # type: ignore[arg-type]
+    assert [(f.check, f.verdict) for f in found] == [("path_mtu", "pass"), ("rdma_mtu", "pass")], found
+    assert [f.expected for f in found] == [{"mtu": 4200}, {"rdma_mtu": 1024}]
