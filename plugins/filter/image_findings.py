@@ -38,7 +38,7 @@ options:
     type: dict
     required: true
   container:
-    description: What is expected of the container, as C(ports), C(mtu), C(rdma_mtu), C(gpus) and C(shm).
+    description: What is expected of the container, as C(ports), C(mtu), C(rdma_mtu), C(gpus), C(shm) and C(policies).
     type: dict
     required: true
 author:
