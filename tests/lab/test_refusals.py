@@ -44,6 +44,14 @@ def test_a_policy_that_contradicts_itself(
     assert "Install the RDMA tools" not in run.output, "refused before any host is touched"
 
 
+def test_a_policy_with_nothing_in_it_is_the_usual_one(ansible: Ansible, untouched: None) -> None:
+    for name in ("drift", "diagnose", "verify"):
+        run = ansible.playbook(name, roce_policy=None)
+        assert "a mapping was expected" not in run.output, run.output
+        mtus = [f for f in ansible.findings(name) if f["check"] == "mtu"]
+        assert mtus and all(f["expected"] == {"mtu": 9000} for f in mtus), (name, run.output)
+
+
 def test_an_unknown_port(ansible: Ansible, untouched: None) -> None:
     result = ansible.module("node1", "pfc", {"ports": ["ens9np0"], "enabled_prios": [3]})
     assert result["failed"] and "'ens9np0' is declared and is no RDMA port of this node" in result["msg"]

@@ -305,3 +305,19 @@ def test_each_wrong_option_has_a_message_of_its_own(changes: dict[str, t.Any], m
 def test_several_wrong_options_are_told_together() -> None:
     with pytest.raises(AnsibleFilterError, match=r"pytorch_image_base: .*; pytorch_image_builder: "):
         request({**ASKED, "source": "build", "builder": ""})
+
+
+@pytest.mark.parametrize("selected", ["ens1np0", "mlx5_0"])
+def test_a_port_with_a_policy_of_its_own_is_held_against_its_mtu(selected: str) -> None:
+    said = facts(netdevs={"ens1np0": 4200})
+    container = {
+        "ports": PORTS,
+        "mtu": 9000,
+        "rdma_mtu": 4096,
+        "policies": [[[selected], {"mtu": 4200, "rdma_mtu": 4096}]],
+    }
+    (mtu,) = [f for f in image_findings(json.dumps(said), {"cuda": True}, container) if f["check"] == "container_mtu"]
+    assert mtu["verdict"] == "pass" and mtu["expected"] == {"mtu": 4200, "active_mtu": 4096}
+    container["policies"] = [[["ens7np0"], {"mtu": 4200, "rdma_mtu": 4096}]]
+    (mtu,) = [f for f in image_findings(json.dumps(said), {"cuda": True}, container) if f["check"] == "container_mtu"]
+    assert mtu["verdict"] == "fail" and mtu["expected"] == {"mtu": 9000, "active_mtu": 4096}

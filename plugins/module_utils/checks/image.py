@@ -67,17 +67,19 @@ def check_container(
     rdma_mtu: int | None,
     gpus: int | None = None,
     shm: int = 0,
+    policies: t.Sequence[tuple[t.Sequence[str], t.Mapping[str, t.Any]]] = (),
 ) -> list[Finding]:
     """Findings on what this container may do. What lacks devices is said once, and not again by what needs them.
 
     ports: the declared ones as {name, rail, address}; mtu, rdma_mtu: by the policy; gpus: how many were declared;
-    shm: least size of /dev/shm in bytes
+    shm: least size of /dev/shm in bytes; policies: names of ports, and the mtu and rdma_mtu of their own policy
     """
+    own = {name: policy for names, policy in policies for name in names}
     found = [_gpus(facts["torch"], gpus), _shm(facts, shm)]
     devices = _devices(facts, len(ports))
     found += [devices, _memlock(facts, devices.verdict == PASS)]
     if devices.verdict == PASS:
-        found += [finding for port in ports for finding in _port(facts, port, mtu, rdma_mtu)]
+        found += [finding for port in ports for finding in _port(facts, port, {"mtu": mtu, "rdma_mtu": rdma_mtu}, own)]
     return [finding for finding in found if finding.verdict != SKIPPED or finding.cause]
 
 
@@ -276,8 +278,10 @@ def _memlock(facts: Facts, devices: bool) -> Finding:
     return _finding("container_memlock", limit is None and not failed, observed, "unlimited", cause, remedy)
 
 
-def _port(facts: Facts, port: t.Mapping[str, t.Any], mtu: int | None, rdma_mtu: int | None) -> t.Iterator[Finding]:
-    """GID and MTU of a declared port."""
+def _port(
+    facts: Facts, port: t.Mapping[str, t.Any], fabric: t.Mapping[str, t.Any], own: t.Mapping[str, t.Any]
+) -> t.Iterator[Finding]:
+    """GID and MTU of a declared port. fabric: {mtu, rdma_mtu}; own: the same of single ports, by either name."""
     name, address = str(port.get("name", "")), str(port.get("address") or "")
     ibdev, index = _gid(facts["gids"], name, address)
     here = [gid["ibdev"] for gid in facts["gids"] if gid.get("netdev") == name]
@@ -295,7 +299,9 @@ def _port(facts: Facts, port: t.Mapping[str, t.Any], mtu: int | None, rdma_mtu: 
         port=name,
     )
     if name in facts["netdevs"] and (ibdev or here):
-        yield _mtu(facts, name, ibdev or here[0], mtu, rdma_mtu)
+        device = ibdev or here[0]
+        wanted = own.get(name) or own.get(device) or fabric
+        yield _mtu(facts, name, device, wanted["mtu"], wanted["rdma_mtu"])
 
 
 def _gid(gids: t.Sequence[Facts], netdev: str, address: str) -> tuple[str, int | None]:
