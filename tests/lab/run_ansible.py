@@ -97,6 +97,10 @@ class Ansible:
         extra = {"roce_report_path": str(self.report), **variables}
         return self._run([*argv, "-e", json.dumps(extra)], timeout)
 
+    def drift(self, *words: str, **variables: t.Any) -> PlaybookRun:
+        """Drift of driver, ports and engines: to look at the node below as well takes a minute on these nodes."""
+        return self.playbook("drift", "--skip-tags", "node", *words, **variables)
+
     def role(self, node: str, name: str, **variables: t.Any) -> PlaybookRun:
         """One role of the collection on one node, or on all of a group."""
         play = {"hosts": node, "gather_facts": False, "roles": [f"lossless.roce.{name}"]}

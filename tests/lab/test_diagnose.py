@@ -116,5 +116,5 @@ def test_a_lost_address_and_a_lost_device(ansible: Ansible, node1: Node) -> None
     assert "169.254.7.7 (autoconfiguration)" in found["address", "ens1np0"]["cause"]
     assert f"no RoCE v2 GID stands for {address}" in found["gid", "ens1np0"]["cause"]
     assert "is no RDMA port of this node" in found["port", "ens2np0"]["cause"]
-    run = ansible.playbook("drift", enforce=True)
+    run = ansible.drift(enforce=True)
     assert run.rc == 0, run.output

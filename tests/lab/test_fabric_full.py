@@ -63,7 +63,7 @@ def test_four_nodes_every_pair_and_a_limited_run(four: tuple[Lab, Ansible]) -> N
     }
     names = [f"node{number}" for number in range(1, 5)]
     assert pairs == {(c, s, rail) for c in names for s in names if c != s for rail in (0, 1)}
-    limited = ansible.playbook("drift", "--limit", "node3", **POLICY)
+    limited = ansible.drift("--limit", "node3", **POLICY)
     assert limited.rc == 0, limited.output
     assert {f["host"] for f in ansible.findings("drift")} == {"node3"}
 
@@ -202,7 +202,7 @@ def test_a_node_powered_off_in_the_middle(four: tuple[Lab, Ansible]) -> None:
 def test_a_node_that_is_gone_is_a_finding_and_the_others_go_on(four: tuple[Lab, Ansible]) -> None:
     lab, ansible = four
     lab.node(4).kill()  # it may be off already
-    run = ansible.playbook("drift", **POLICY)
+    run = ansible.drift(**POLICY)
     assert run.rc != 0
     failed = [f for f in ansible.findings("drift") if f["verdict"] == "fail"]
     assert [(f["host"], f["check"]) for f in failed] == [("node4", "reached")]

@@ -102,5 +102,5 @@ def test_a_reboot_loads_what_was_pending(ansible: Ansible, node: Node) -> None:
     result = ansible.module("node2", "mlx5_firmware", call)
     assert not result["changed"] and result["reset_pending"] == []
     assert set(verdicts(result).values()) == {"pass"}
-    run = ansible.playbook("drift", enforce=True)
+    run = ansible.drift(enforce=True)
     assert run.rc == 0, run.output

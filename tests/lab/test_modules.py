@@ -34,7 +34,7 @@ def port(lab: Lab, bootstrap: Bootstrap, ansible: Ansible) -> t.Iterator[Node]:
     """The node whose second port these tests change; it is put right when all are done."""
     assert bootstrap.first.rc == 0, bootstrap.first.output
     yield lab.node(2)
-    repair = ansible.playbook("drift", enforce=True)
+    repair = ansible.drift(enforce=True)
     assert repair.rc == 0, repair.output
 
 

@@ -35,7 +35,7 @@ def port(lab: Lab, bootstrap: Bootstrap, ansible: Ansible) -> t.Iterator[Node]:
     """The node whose ports these tests change; it is put right afterwards."""
     assert bootstrap.first.rc == 0, bootstrap.first.output
     yield lab.node(1)
-    repair = ansible.playbook("drift", enforce=True)
+    repair = ansible.drift(enforce=True)
     assert repair.rc == 0, repair.output
 
 

@@ -49,7 +49,7 @@ def test_a_rebooted_node_is_as_declared_without_ansible(ansible: Ansible, node2:
     again = node2.check("journalctl -b -o cat -u 'lossless-roce@*'")
     assert again.count("as declared: ens") == 2 and " -> " not in again
 
-    drift = ansible.playbook("drift")
+    drift = ansible.drift()
     assert drift.rc == 0 and drift.recap("changed") == 0, drift.output
     found = [f for f in ansible.findings("drift") if f["host"] == "node2"]
     assert [f["verdict"] for f in found if f["check"] == "on_disk"] == ["pass"]
@@ -76,13 +76,13 @@ def test_a_saved_policy_that_differs_is_drift(ansible: Ansible, node2: Node, sav
     other = json.loads(saved)
     other["policies"][0]["policy"]["mtu"] = 4200
     node2.ssh(f"cat > {PATH}", stdin=json.dumps(other))
-    assert ansible.playbook("drift").rc != 0
+    assert ansible.drift().rc != 0
     failed = [f for f in ansible.findings("drift") if f["verdict"] == "fail"]
     assert [(f["host"], f["check"]) for f in failed] == [("node2", "on_disk")]
     assert "would come back after the next boot" in failed[0]["cause"]
     mtu = [f for f in ansible.findings("drift") if f["host"] == "node2" and f["check"] == "mtu"]
     assert {f["layers"]["on_disk"]["mtu"] for f in mtu} == {4200} and {f["verdict"] for f in mtu} == {"pass"}
-    repair = ansible.playbook("drift", enforce=True)
+    repair = ansible.drift(enforce=True)
     assert repair.rc == 0 and repair.recap("changed") == 1, repair.output
     assert node2.check(f"cat {PATH}") == saved
 
