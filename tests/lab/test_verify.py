@@ -139,6 +139,7 @@ def test_one_host_alone_proves_nothing_and_says_so(ansible: Ansible, node1: Node
     assert "no other host took part at all" in failed[0]["cause"] and "--limit" in failed[0]["remedy"]
 
 
+@pytest.mark.full
 def test_ports_declared_by_their_rdma_device(ansible: Ansible, node1: Node) -> None:
     only = "{{ [roce_ports[0] | combine({'name': 'mlx5_0'})] }}"
     run = ansible.playbook("verify", fabric_test_ports=only, fabric_test_iterations=50)
