@@ -46,6 +46,21 @@ class Write:
 
 
 @dataclass(frozen=True)
+class Backup:
+    """Copy somebody's file beside itself, before it is written."""
+
+    path: str
+
+    def perform(self, host: Host) -> None:
+        """Do it. Raises HostError."""
+        host.backup(self.path)
+
+    def shown(self) -> list[str]:
+        """The form that users see under ``commands``."""
+        return ["backup", self.path]
+
+
+@dataclass(frozen=True)
 class MakeDir:
     """Make a directory (on configfs: ask the kernel for the object of that name)."""
 
@@ -75,4 +90,4 @@ class Remove:
         return ["remove", self.path]
 
 
-Operation = t.Union[Run, Write, MakeDir, Remove]
+Operation = t.Union[Run, Write, Backup, MakeDir, Remove]

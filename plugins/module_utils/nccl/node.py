@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ..checks.nccl_env import CONF
 from ..errors import HostError, PolicyError, RoceError
 from ..gids import read_gids
-from ..operations import MakeDir, Operation, Write
+from ..operations import Backup, MakeDir, Operation, Write
 from ..parsers.addresses import Interface, parse_networks
 from ..parsers.gids import choose
 from ..policy import parse_policy
@@ -121,24 +121,6 @@ def _converge(host: Host, wanted: Wanted, dry_run: bool) -> dict[str, t.Any]:
 # -- the files -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Backup:
-    """Copy a file beside itself."""
-
-    path: str
-
-    def perform(self, host: Host) -> None:
-        """Do it. Raises HostError."""
-        host.backup(self.path)
-
-    def shown(self) -> list[str]:
-        """The form that users see under ``commands``."""
-        return ["backup", self.path]
-
-
-_Step = t.Union[Operation, _Backup]
-
-
 def _paths(host: Host, wanted: Wanted) -> list[str]:
     """The files to write. Raises PolicyError for a place where none can be."""
     named = {"conf": wanted.conf, "env_file": wanted.env_file}
@@ -157,14 +139,14 @@ def _folder(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _steps(path: str, before: str, text: str) -> list[_Step]:
+def _steps(path: str, before: str, text: str) -> list[Operation]:
     """What writes a file. One that has somebody's lines is copied first."""
     theirs = before and not before.startswith(ENV_HEADER)
     folder = [] if _folder(path) in ("", "/etc") else [MakeDir(_folder(path))]
-    return [*([_Backup(path)] if theirs else []), *folder, Write(path, text)]
+    return [*([Backup(path)] if theirs else []), *folder, Write(path, text)]
 
 
-def _perform(host: Host, steps: t.Sequence[_Step], former: t.Mapping[str, str | None]) -> None:
+def _perform(host: Host, steps: t.Sequence[Operation], former: t.Mapping[str, str | None]) -> None:
     """All steps or none: files that were written before one fails are put back. Raises HostError."""
     written: list[str] = []
     try:
