@@ -113,6 +113,7 @@ def test_docker_keeps_the_file_restarts_once_and_containers_see_rdma(ansible: An
 
 @pytest.mark.full
 def test_docker_under_a_running_container_is_refused_reloaded_or_forced(ansible: Ansible, node: Node) -> None:
+    call(ansible, engines=["docker"])  # all but the values below is in place already
     node.check("docker run -d --name job --network none tiny sleep 1000", timeout=120)
     before, text = invocation(node, "docker"), node.check(f"cat {DAEMON_JSON}")
     refused = call(ansible, engines=["docker"], cgroup_driver="systemd")
