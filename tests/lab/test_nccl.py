@@ -50,6 +50,7 @@ def run(ansible: Ansible, how: str = "", *words: str, **variables: t.Any) -> lis
     """Findings of the playbook, with the stand-in; ``words`` go to its command line."""
     options = {
         "nccl_smoke_backend": "gloo",
+        "nccl_smoke_end": 1024,  # the one size that the stand-in reports
         "nccl_smoke_environment": {"PYTHONPATH": FOLDER, "HOW": how},
         "nccl_smoke_barrier_limit": 60,
         "nccl_smoke_start_limit": 30,
