@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+import pytest
 from roce_lab import Node
 from run_ansible import Ansible
 
@@ -103,6 +104,7 @@ def test_pitfalls_of_variables_and_scripts_are_all_named(ansible: Ansible, node1
         assert words in causes, causes
 
 
+@pytest.mark.full
 def test_a_lost_address_and_a_lost_device(ansible: Ansible, node1: Node) -> None:
     address = node1.address(0)
     node1.check(f"ip address del {address}/24 dev ens1np0 && ip address add 169.254.7.7/16 dev ens1np0")

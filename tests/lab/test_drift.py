@@ -92,6 +92,7 @@ def test_a_module_that_the_next_boot_would_not_load_is_named_and_kept_again(ansi
     assert node1.check(f"cat {load_file}") == before
 
 
+@pytest.mark.full
 def test_what_a_node_is_below_its_ports_is_named_and_repaired(ansible: Ansible, node1: Node) -> None:
     limits = ["/etc/security/limits.d/50-lossless-roce.conf", "/etc/systemd/system.conf.d/50-lossless-roce.conf"]
     agent = ["/usr/local/sbin/lossless-roce", "/etc/systemd/system/lossless-roce.service"]
