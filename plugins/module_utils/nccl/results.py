@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import typing as t
+from collections import Counter
 from dataclasses import dataclass, field
 
 from ..findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
@@ -21,6 +22,7 @@ OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 JUDGED_SIZE = 8 << 20
 GLOO = "gloo: this proves launch, rendezvous and sums only, and nothing of NCCL, RDMA or GPUs"
 _MEMORY = "memory or GPU errors (nvidia-smi -q -d ECC, dmesg), then one operation at a time"
+_GPUS = "nvidia-smi -L on that host: a GPU may be lost (dmesg: Xid), or the ranks may not see it (CUDA_VISIBLE_DEVICES)"
 _AGAIN = "run it again; the log of the run shows what stands in the place of the missing rows"
 _LARGEST = 1e300  # what is not below it, as nan and infinity are not, was not measured
 _NUMBERS = ("size", "iterations", "time_us", "algbw", "busbw", "wrong")
@@ -102,16 +104,18 @@ def judge_results(
     first: bool,
     took_s: float = 0.0,
     sweep: t.Mapping[str, int] | None = None,
+    ranks: int | None = None,
 ) -> Finding:
     """Whether the collectives ran on all hosts and gave the right results. The first host speaks for all.
 
     sweep: how many sizes of each operation there should be, where that is known
+    ranks: how many ranks each host should run, where that is known; without it all hosts run the same number
     """
     if not first:
         cause = "" if backend == "nccl" else GLOO
         observed = {"ranks": sorted(fact["rank"] for fact in results.facts if _is_number(fact.get("rank")))}
         return Finding("nccl_smoke", PASS if results.facts else FAIL, observed=observed, cause=cause)
-    wrong = _wrong(results, members)
+    wrong, remedy = _wrong(results, members, ranks)
     lost = "" if wrong else _lost(results, sweep)
     return Finding(
         check="nccl_smoke",
@@ -127,20 +131,34 @@ def judge_results(
         expected={"hosts": len(members), "wrong": 0},
         evidence=f"torchrun, backend {backend}",
         cause=wrong or lost or ("" if backend == "nccl" else GLOO),
-        remedy=_MEMORY if wrong else _AGAIN if lost else "",
+        remedy=remedy or (_AGAIN if lost else ""),
     )
 
 
-def _wrong(results: Results, members: t.Sequence[str]) -> str:
+def _wrong(results: Results, members: t.Sequence[str], ranks: int | None) -> tuple[str, str]:
+    """What is wrong, and what to do; empty when nothing is."""
     missing = sorted(set(members) - set(results.hosts))
     if missing:
-        return f"no rank ran on {', '.join(missing)}"
+        return f"no rank ran on {', '.join(missing)}", "see the log of the run there"
+    uneven = _uneven(Counter(results.hosts), ranks)
+    if uneven:
+        return uneven, _GPUS
     if results.end is None or not results.rows:
-        return "the sweep did not come to its end"
+        return "the sweep did not come to its end", "see the log of the run"
     bad = [row for row in results.rows if row["wrong"]]
     if bad:
-        return f"wrong results: {bad[0]['wrong']} elements of {bad[0]['operation']} at {bad[0]['size']} bytes"
-    return ""
+        return f"wrong results: {bad[0]['wrong']} elements of {bad[0]['operation']} at {bad[0]['size']} bytes", _MEMORY
+    return "", ""
+
+
+def _uneven(counts: t.Mapping[str, int], ranks: int | None) -> str:
+    """Which hosts run another number of ranks than they should; empty when all are right."""
+    numbers = list(counts.values())
+    # Of hosts that differ most are right; of two the one that runs more.
+    usual = max(numbers, key=lambda number: (numbers.count(number), number)) if ranks is None else ranks
+    odd = [f"{host} runs {number} ranks" for host, number in counts.items() if number != usual]
+    wanted = f"the others {usual}" if ranks is None else f"{ranks} were asked for"
+    return f"{', '.join(odd)}, {wanted}" if odd else ""
 
 
 def _lost(results: Results, sweep: t.Mapping[str, int] | None) -> str:

@@ -412,8 +412,9 @@ def _sums(job: Job, run: Ran) -> list[Finding]:
         ranks = int(job.ranks) * len(names)
         return judge_table(parse_table(run.text), ranks=ranks, sizes=job.sizes(), min_busbw=job.min_busbw)
     sweep, first = job.sweep(), job.index == 0
+    ranks = None if job.ranks == "gpu" else int(job.ranks)
     return [
-        judge_results(run.results, job.backend, names, first=first, took_s=run.took_s, sweep=sweep),
+        judge_results(run.results, job.backend, names, first=first, took_s=run.took_s, sweep=sweep, ranks=ranks),
         *judge_sweep(run.results, job.min_busbw, sweep=sweep, of_one_host=job.one_host),
     ]
 

@@ -90,6 +90,23 @@ def test_what_is_no_pass(results: Results, cause: str) -> None:
     assert found.verdict == "fail" and cause in found.cause
 
 
+@pytest.mark.parametrize(
+    ("hosts", "ranks", "cause"),
+    [
+        (("a",) * 8 + ("b",) * 7, None, "b runs 7 ranks, the others 8"),
+        (("a",) * 7 + ("b",) * 8, None, "a runs 7 ranks, the others 8"),
+        (("a",) * 2 + ("b",) * 4 + ("c",) * 2, None, "b runs 4 ranks, the others 2"),
+        (("a",) * 7 + ("b",) * 7, 8, "a runs 7 ranks, b runs 7 ranks, 8 were asked for"),
+        (("a",) * 8 + ("b",) * 8, None, ""),
+        (("a",) * 8 + ("b",) * 8, 8, ""),
+    ],
+)
+def test_a_host_that_runs_fewer_ranks_lost_a_gpu(hosts: tuple[str, ...], ranks: int | None, cause: str) -> None:
+    found = judge_results(run(row(), hosts=hosts), "nccl", sorted(set(hosts)), first=True, ranks=ranks)
+    assert (found.verdict, found.cause) == ("fail" if cause else "pass", cause)
+    assert ("nvidia-smi -L" in found.remedy) == bool(cause)
+
+
 @given(st.integers(1, 1 << 20), st.integers(0, 1 << 31), st.integers(2, 9))
 def test_the_worker_measures_the_sizes_that_are_counted(begin: int, more: int, factor: int) -> None:
     tree = ast.parse((FILES / "smoke_worker.py").read_text())

@@ -258,6 +258,11 @@ def test_the_path_is_that_of_this_hosts_ranks_and_of_no_fewer(ranks: str) -> Non
     assert verdict == "unknown" and "7 of 8 ranks" in cause
 
 
+def test_a_host_that_runs_fewer_ranks_than_were_asked_for_fails() -> None:
+    ((check, cause),) = failed(part(Node((said(), 0, 1)), backend="gloo", ranks="2"))
+    assert check == "nccl_smoke" and "n1 runs 1 ranks, n2 runs 1 ranks, 2 were asked for" in cause
+
+
 def test_mpirun_shows_the_ranks_of_all_hosts() -> None:
     options: dict[str, t.Any] = {"tool": "nccl_tests", "ranks": "8"}
     assert path(part(Node(("".join(ib_log(rank, 16) for rank in range(16)), 0, 1)), **options)) == ("pass", "")
