@@ -241,7 +241,45 @@ def _ports(log: NcclLog, expected: Expected) -> list[Finding]:
                 observed=sorted(used),
             )
         ]
+    left_out = _left_out(log, expected)
+    if left_out:
+        return [_of("nccl_hca", *left_out, expected=list(expected.ibdevs), observed=sorted(_listed(log.hcas)))]
     return [_right("nccl_hca", log, expected, sorted(used), list(expected.ibdevs))]
+
+
+def _left_out(log: NcclLog, expected: Expected) -> tuple[str, NcclLog, str, str] | None:
+    """Verdict, log, cause and remedy where a declared port is not among those that NCCL lists; else None.
+
+    One that is listed and has no channel is right: with few ranks there are fewer channels than ports.
+    """
+    lacking = {
+        process: set(expected.ibdevs) - _listed(hca for hca in log.hcas if hca.process == process)
+        for process in {hca.process for hca in log.hcas}
+    }
+    missing = sorted(
+        {
+            f"{name} ({host_of(process)})"
+            for process, names in lacking.items()
+            if process in log.listed
+            for name in names
+        }
+    )
+    if missing:
+        cause = f"declared, and NCCL does not use it: {', '.join(missing)}: its port is not active, or it has no GID"
+        return (
+            FAIL,
+            log,
+            cause,
+            "ibv_devinfo where the ranks run must list it as PORT_ACTIVE, show_gids its RoCE v2 GID",
+        )
+    if any(lacking.values()):
+        return UNKNOWN, log, "the line NET/IB : Using is torn: it may name more ports than can be read", _HOW_TO_LOG
+    return None
+
+
+def _listed(hcas: t.Iterable[Hca]) -> set[str]:
+    """RDMA devices by name. A merged one is named after its ports."""
+    return {name for hca in hcas for name in hca.ibdev.split("+")}
 
 
 def _right(check: str, log: NcclLog, wanted: Expected, observed: t.Any, expected: t.Any = None) -> Finding:

@@ -112,6 +112,7 @@ class NcclLog:
     nranks: int | None = None
     nnodes: int | None = None
     hcas: list[Hca] = field(default_factory=list)
+    listed: set[str] = field(default_factory=set)  # processes whose line of HCAs is there to its end
     networks: list[str] = field(default_factory=list)
     interfaces: list[tuple[str, str]] = field(default_factory=list)
     plugins: list[str] = field(default_factory=list)
@@ -234,6 +235,8 @@ def _read_init(log: NcclLog, text: str, process: str) -> None:
 def _read_network(log: NcclLog, text: str, process: str) -> None:
     if "NET/IB" in text and "Using" in text:
         _add(log.hcas, (Hca(int(n), name, int(port), link, process) for n, name, port, link in _HCA.findall(text)))
+        if "; OOB " in text:
+            log.listed.add(process)
     for number, name in _VIRTUAL.findall(text):
         # Two ports that NCCL uses as one: the channels' numbers are then those of the merged devices.
         _add(log.hcas, [Hca(int(number), name, 0, "", process)])

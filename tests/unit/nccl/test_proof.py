@@ -184,6 +184,41 @@ def test_ports_of_the_policy_and_others() -> None:
     assert verdicts(prove(parse_log(unnamed), Expected(ibdevs=("mlx5_0",))))["nccl_hca"] == "unknown"
 
 
+def eight_ports(*without: int) -> str:
+    """A node of eight ports, of which NCCL does not use those of ``without``."""
+    used = [f"mlx5_{number}" for number in range(8) if number not in without]
+    using = " ".join(f"[{index}]{ibdev}:1/RoCE" for index, ibdev in enumerate(used))
+    text = "".join(rank_log("a", rank, *BOTH, nranks=16) for rank in range(8))
+    return text.replace("[0]mlx5_0:1/RoCE", using)
+
+
+def test_a_declared_port_that_nccl_does_not_use_fails() -> None:
+    declared = tuple(f"mlx5_{number}" for number in range(8))
+    assert verdicts(prove(parse_log(eight_ports()), Expected(ibdevs=declared, ranks=8))) == PROVEN, "listed is enough"
+    found = by_check(prove(parse_log(eight_ports(3)), Expected(ibdevs=declared, ranks=8)))["nccl_hca"]
+    assert found.verdict == "fail" and "NCCL does not use it: mlx5_3 (a): its port is not active" in found.cause
+    assert found.observed == [name for name in declared if name != "mlx5_3"] and "PORT_ACTIVE" in found.remedy
+
+
+def test_a_port_that_one_host_lacks_is_told_with_that_host() -> None:
+    text = rank_log("a", 0, *BOTH).replace("[0]mlx5_0:1/RoCE", "[0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE")
+    text += rank_log("b", 1, *BOTH)
+    found = by_check(prove(parse_log(text), Expected(ibdevs=("mlx5_0", "mlx5_1"))))["nccl_hca"]
+    assert found.verdict == "fail" and "mlx5_1 (b)" in found.cause
+
+
+def test_a_torn_line_of_ports_does_not_say_that_one_is_missing() -> None:
+    text = IB_USING.partition(" [1]")[0] + "\n" + channels("NET/IB/0/GDRDMA", *BOTH)
+    found = by_check(prove(parse_log(text), Expected(ibdevs=("mlx5_0", "mlx5_1"))))["nccl_hca"]
+    assert found.verdict == "unknown" and "torn" in found.cause
+
+
+def test_ports_merged_into_one_are_all_used() -> None:
+    made = "n:1:2 [0] NCCL INFO NET/IB : Made virtual device [0] name=mlx5_0+mlx5_1 speed=400000 ndevs=2\n"
+    text = IB_USING + made + channels("NET/IB/0/GDRDMA", *BOTH)
+    assert verdicts(prove(parse_log(text), Expected(ibdevs=("mlx5_0", "mlx5_1")))) == PROVEN
+
+
 def test_gpudirect_in_one_direction_only_fails() -> None:
     text = IB_USING + channels("NET/IB/0/GDRDMA", "send") + channels("NET/IB/0", "receive")
     found = by_check(prove(parse_log(text), Expected()))
