@@ -70,6 +70,14 @@ _KNOWN: tuple[tuple[str, Build], ...] = (
         ),
     ),
     (
+        r'"kind": "gid_index", "text": "([^"]{1,300})"',
+        lambda m: Failure(
+            "gid_index",
+            m.group(1),
+            "NCCL 2.21 or newer, which finds GIDs by itself; or give all ports the same addresses in the same order",
+        ),
+    ),
+    (
         r"EADDRINUSE|[Aa]ddress already in use",
         lambda _m: Failure(
             "port_taken",

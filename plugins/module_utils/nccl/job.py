@@ -114,8 +114,8 @@ class Job:
             *([TRAINING] if self.training_steps and self.tool == TORCH else []),
         ]
 
-    def run_variables(self, label: str, derived: t.Mapping[str, str], gid_index: int | None) -> dict[str, str]:
-        """The environment of a run."""
+    def run_variables(self, label: str, derived: t.Mapping[str, str], gid_indexes: str) -> dict[str, str]:
+        """The environment of a run. gid_indexes: those of the ports, which the worker of an NCCL before 2.21 needs."""
         always = {"LOSSLESS_ROCE_HOST": self.name, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
         if self.backend == "gloo":
             given = {name: value for name, value in derived.items() if name in self.environment}
@@ -126,7 +126,7 @@ class Job:
             return {**always, **debug, **kept, "NCCL_IB_DISABLE": "1", "NCCL_NET": "Socket"}
         # No silent fallback in an acceptance run. One host alone needs no network.
         forced = {"NCCL_NET": "IB"} if self.force_ib and not self.accept_socket and not self.one_host else {}
-        gid = {"LOSSLESS_ROCE_GID_INDEX": str(gid_index)} if gid_index is not None else {}
+        gid = {"LOSSLESS_ROCE_GID_INDEX": gid_indexes} if gid_indexes else {}
         return {**always, **debug, **gid, **forced, **derived}
 
     def command(self, label: str, variables: t.Mapping[str, str]) -> list[str]:

@@ -112,7 +112,7 @@ def run_smoke(host: Host, job: Job, *, refuse_busy: bool = True, dry_run: bool =
 
 
 def _command(job: Job, node: NodeFacts, derived: dict[str, str], label: str) -> list[str]:
-    return job.command(label, job.run_variables(label, derived, node.gid_index))
+    return job.command(label, job.run_variables(label, derived, node.gid_indexes))
 
 
 def _not_run() -> Finding:

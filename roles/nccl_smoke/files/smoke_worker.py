@@ -83,10 +83,17 @@ def facts(torch, backend: str) -> None:
 
 def choose_gid(torch, backend: str) -> None:
     """Before NCCL 2.21 a GID is chosen by its index, which the launcher looked up; from then on by its address."""
-    index = os.environ.pop("LOSSLESS_ROCE_GID_INDEX", "")
-    if backend == "nccl" and index and torch.cuda.nccl.version() < (2, 21):
-        os.environ["NCCL_IB_GID_INDEX"] = index
-        os.environ.pop("NCCL_IB_ADDR_RANGE", None)
+    indexes = os.environ.pop("LOSSLESS_ROCE_GID_INDEX", "")
+    if backend != "nccl" or not indexes or torch.cuda.nccl.version() >= (2, 21):
+        return
+    if not indexes.isdecimal():
+        # Without an index NCCL would take GID 0, which is no RoCE v2 address.
+        version = ".".join(map(str, torch.cuda.nccl.version()))
+        text = f"NCCL {version} takes one GID index for all ports, and those of the ports' RoCE v2 GIDs are {indexes}"
+        say("error", kind="gid_index", text=text)
+        sys.exit(3)
+    os.environ["NCCL_IB_GID_INDEX"] = indexes
+    os.environ.pop("NCCL_IB_ADDR_RANGE", None)
 
 
 def connect(backend: str, limit: float):

@@ -21,7 +21,7 @@ from ansible_collections.lossless.roce.plugins.module_utils.nccl.env import (
     merged_conf,
     parse_version,
 )
-from ansible_collections.lossless.roce.plugins.module_utils.nccl.node import Wanted, converge
+from ansible_collections.lossless.roce.plugins.module_utils.nccl.node import NodeFacts, Wanted, converge
 from ansible_collections.lossless.roce.plugins.module_utils.policy import parse_policy
 from fake_host import FakeHost
 from hypothesis import given
@@ -57,6 +57,13 @@ def test_an_index_that_cannot_be_one_for_all_is_refused() -> None:
         with pytest.raises(PolicyError, match=message):
             derive(POLICY, ports, version=(2, 20))
         assert "NCCL_IB_ADDR_RANGE" in derive(POLICY, ports, version=(2, 28))
+
+
+@pytest.mark.parametrize(
+    ("indexes", "text"), [((3, 3), "3"), ((5, 3), "3,5"), ((3, None), "3,none"), ((None,), "none"), ((), "")]
+)
+def test_the_worker_is_told_of_indexes_that_differ(indexes: tuple[int | None, ...], text: str) -> None:
+    assert NodeFacts(facts=[PortFacts("mlx5_0", 1, gid_index=index) for index in indexes]).gid_indexes == text
 
 
 def test_a_range_that_would_choose_nothing_is_left_out() -> None:

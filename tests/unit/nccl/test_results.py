@@ -249,6 +249,8 @@ Root Cause (first observed failure):
         ("Unable to find image 'pytorch-cuda:v2.8' locally", "no_image", "pytorch-cuda:v2.8", False),
         ("docker: Error response from daemon: could not select device driver", "engine", "could not select", False),
         ('{"event": "error", "kind": "no_gpu"}', "no_gpu", "sees no GPU", False),
+        ('{"event": "error", "kind": "gid_index", "text": "NCCL 2.20.5 takes one, and they are 3,5"}', "gid_index",
+         "they are 3,5", False),
         ("The server socket has failed to listen: EADDRINUSE", "port_taken", "is taken", False),
         ("Unable to find address for: ens9", "interface", "ens9", False),
     ],
