@@ -239,6 +239,11 @@ runs:
   returned: success
   type: list
   elements: dict
+nccl_version:
+  description: Version of NCCL as it printed it, or a rank. Empty where none was seen, and in check mode.
+  returned: success
+  type: str
+  sample: 2.28.9
 """
 
 import typing as t

@@ -81,7 +81,10 @@ class Ran:
 
 
 def run_smoke(host: Host, job: Job, *, refuse_busy: bool = True, dry_run: bool = False) -> dict[str, t.Any]:
-    """Run (or in a dry run plan) this host's part: {runs, findings} as plain JSON. Raises RoceError for bad options."""
+    """Run (or in a dry run plan) this host's part: {runs, findings, nccl_version} as plain JSON.
+
+    Raises RoceError for bad options.
+    """
     job.check()
     node = look(host, job.ports)
     derived = derive(
@@ -94,7 +97,7 @@ def run_smoke(host: Host, job: Job, *, refuse_busy: bool = True, dry_run: bool =
     commands = {label: _command(job, node, derived, label) for label in job.labels()}
     if dry_run:
         planned = [{"label": label, "command": argv} for label, argv in commands.items()]
-        return {"runs": planned, "findings": [_not_run().as_dict()]}
+        return {"runs": planned, "findings": [_not_run().as_dict()], "nccl_version": ""}
     if refuse_busy:
         _refuse_busy(host, node)
     runs: list[Ran] = []
@@ -108,7 +111,11 @@ def run_smoke(host: Host, job: Job, *, refuse_busy: bool = True, dry_run: bool =
             if not runs[-1].right:
                 break
     findings = [wrong] if wrong else _judge(job, node, runs)
-    return {"runs": [_as_dict(job, run) for run in runs], "findings": [finding.as_dict() for finding in findings]}
+    return {
+        "runs": [_as_dict(job, run) for run in runs],
+        "findings": [finding.as_dict() for finding in findings],
+        "nccl_version": next(filter(None, map(_version, runs)), ""),
+    }
 
 
 def _command(job: Job, node: NodeFacts, derived: dict[str, str], label: str) -> list[str]:
@@ -417,6 +424,11 @@ def _sums(job: Job, run: Ran) -> list[Finding]:
         judge_results(run.results, job.backend, names, first=first, took_s=run.took_s, sweep=sweep, ranks=ranks),
         *judge_sweep(run.results, job.min_busbw, sweep=sweep, of_one_host=job.one_host),
     ]
+
+
+def _version(run: Ran) -> str:
+    """The version of NCCL, from its log, or as a rank says; empty where neither does."""
+    return run.log.version or next((str(fact["nccl"]) for fact in run.results.facts if fact.get("nccl")), "")
 
 
 def _load(job: Job, run: Ran, *, judged: bool) -> list[Finding]:

@@ -214,6 +214,13 @@ def test_gpus_in_use_are_left_alone() -> None:
     assert host.started == []
 
 
+def test_the_version_of_nccl_is_told_as_it_printed_it_or_as_a_rank_says() -> None:
+    assert part(Node((said(SOCKET_LOG, nccl="2.20.5"), 0, 1)), compare=False)["nccl_version"] == "2.28.9"
+    assert part(Node((said(nccl="2.20.5"), 0, 1)), compare=False)["nccl_version"] == "2.20.5"
+    assert part(Node((said(nccl=""), 0, 1)), backend="gloo", ranks="1")["nccl_version"] == ""
+    assert run_smoke(Node(), JOB, dry_run=True)["nccl_version"] == ""  # type: ignore[arg-type]
+
+
 # -- the verdict ---------------------------------------------------------------------------------
 
 
