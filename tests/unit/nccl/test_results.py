@@ -49,8 +49,13 @@ def row(size: int = 64 << 20, time_us: float = 100.0, **values: t.Any) -> dict[s
 
 
 def run(*rows: dict[str, t.Any], hosts: tuple[str, ...] = ("n1", "n2"), end: bool = True) -> Results:
-    text = line("ranks", hosts=hosts) + "".join(line("row", **one) for one in rows) + (line("end") if end else "")
+    text = on(*hosts) + "".join(line("row", **one) for one in rows) + (line("end") if end else "")
     return parse_events(text)
+
+
+def on(*hosts: str) -> str:
+    """What rank 0 says of the hosts of all ranks."""
+    return "".join(line("ranks", host=host, ranks=hosts.count(host)) for host in dict.fromkeys(hosts))
 
 
 def test_the_worker_speaks_as_it_is_read() -> None:
@@ -138,13 +143,37 @@ def test_a_row_that_is_not_there_is_not_right(rows: list[dict[str, t.Any]], swee
 
 
 def test_a_torn_row_is_seen_where_nobody_says_how_many_there_are() -> None:
-    text = line("ranks", hosts=["n1", "n2"]) + line("row", **row(1024)) + TORN + line("end")
+    text = on("n1", "n2") + line("row", **row(1024)) + TORN + line("end")
     found = judge_results(parse_events(text), "nccl", ["n1", "n2"], first=True)
     assert found.verdict == "unknown" and "1 lines of the ranks could not be read" in found.cause
     # Of a whole sweep no row is lost: what is torn is something else.
     assert (
         judge_results(parse_events(text), "nccl", ["n1", "n2"], first=True, sweep={"all_reduce": 1}).verdict == "pass"
     )
+
+
+def torn(text: str) -> str:
+    """A line that another one ran into."""
+    return text[:25] + "\nn:1:2 [0] NCCL INFO x\n" + text[25:]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        on("n1") + torn(on("n2")) + line("row", **row()) + line("end"),
+        torn(on("n1")) + torn(on("n2")) + line("row", **row()) + line("end"),
+        on("n1", "n2") + line("row", **row()) + torn(line("end")),
+    ],
+)
+@pytest.mark.parametrize("sweep", [None, {"all_reduce": 1}])
+def test_a_torn_line_is_no_missing_rank_and_no_missing_end(text: str, sweep: dict[str, int] | None) -> None:
+    found = judge_results(parse_events(text), "nccl", ["n1", "n2"], first=True, sweep=sweep)
+    assert found.verdict == "unknown" and "of the ranks could not be read" in found.cause and found.remedy
+
+
+def test_wrong_results_are_wrong_beside_torn_lines() -> None:
+    text = on("n1") + torn(on("n2")) + line("row", **row(wrong=3)) + line("end")
+    assert judge_results(parse_events(text), "nccl", ["n1", "n2"], first=True).verdict == "fail"
 
 
 @pytest.mark.parametrize(
@@ -161,6 +190,12 @@ def test_a_host_whose_ranks_cannot_be_read_still_has_a_verdict(rank: t.Any) -> N
     results = parse_events(line("facts", rank=0) + line("facts", rank=rank))
     found = judge_results(results, "nccl", ["n1"], first=False)
     assert found.verdict == "pass" and found.observed == {"ranks": [0]}
+
+
+def test_a_host_of_which_no_rank_reported() -> None:
+    for text, verdict in (("", "fail"), (torn(line("facts", rank=1)), "unknown")):
+        found = judge_results(parse_events(text), "nccl", ["n1"], first=False)
+        assert found.verdict == verdict and "no rank of this host reported" in found.cause and found.remedy
 
 
 def test_bus_bandwidth_is_that_of_the_slowest_operation_at_its_largest_size() -> None:

@@ -116,7 +116,8 @@ def said(log: str = "", *, wrong: int = 0, **fact: t.Any) -> str:
     row = {"operation": "all_reduce", "size": 64 << 20, "iterations": 5, "time_us": 100.0, "algbw": 1.0, "busbw": 1.0}
     events = [
         {"event": "facts", "rank": 0, "ibdevs": [], "uverbs": [], "libibverbs": True, "memlock": None, **fact},
-        {"event": "ranks", "hosts": ["n1", "n2"]},
+        {"event": "ranks", "host": "n1", "ranks": 1},
+        {"event": "ranks", "host": "n2", "ranks": 1},
         {"event": "row", **row, "wrong": wrong},
         {"event": "end"},
     ]

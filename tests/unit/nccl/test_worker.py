@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.lossless.roce.plugins.module_utils.nccl.explain import explain
+from ansible_collections.lossless.roce.plugins.module_utils.nccl.results import parse_events
 
 FILE = Path(__file__).parents[3] / "roles" / "nccl_smoke" / "files" / "smoke_worker.py"
 SPEC = importlib.util.spec_from_file_location("smoke_worker", FILE)
@@ -61,3 +62,20 @@ def test_an_old_nccl_does_not_run_on_a_gid_that_is_not_that_of_all_ports(
     assert json.loads(said.strip().removeprefix(worker.MARK))["kind"] == "gid_index"
     failure = explain(said, 3)
     assert failure.kind == "gid_index" and "2.20.5" in failure.cause and failure.cause.endswith(indexes)
+
+
+def test_no_line_is_longer_than_what_a_pipe_takes_in_one_piece(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """512 ranks of 64 hosts, as rank 0 tells of them."""
+    hosts = [f"gpu-node-{number:03d}.cluster.example.org" for number in range(64) for _gpu in range(8)]
+    argv = ["smoke_worker.py", "--backend", "gloo", "--begin", "1", "--end", "1", "--operations", "all_reduce"]
+    monkeypatch.setattr(worker.sys, "argv", argv)
+    dist = types.SimpleNamespace(get_rank=lambda: 0, barrier=lambda: None, destroy_process_group=lambda: None)
+    monkeypatch.setattr(worker, "connect", lambda *_options: (None, dist, None))
+    monkeypatch.setattr(worker, "gather_names", lambda *_group: hosts)
+    monkeypatch.setattr(worker, "measure", lambda *_what: {"operation": "all_reduce", "size": 1})
+    worker.main()
+    said = capsys.readouterr().out
+    assert parse_events(said).hosts == dict.fromkeys(hosts, 8)
+    assert max(map(len, said.splitlines())) < 4096
