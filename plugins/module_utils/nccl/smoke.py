@@ -40,6 +40,8 @@ if t.TYPE_CHECKING:
     from ..host import Host, Process
 
 _TICK_S = 1.0
+# A killed rank gives back all its GPU memory before it is gone.
+_END_LIMIT_S = 30.0
 _CLEANUP_LIMIT_S = 60.0
 _NO_ADDRESS = "has no address on its interface for the rendezvous"
 # What an engine says of a container that is gone already.
@@ -237,7 +239,7 @@ def _launch(host: Host, job: Job, node: NodeFacts, company: Company, ran: Ran) -
     finally:
         if process is not None and ran.text == "":
             _end(process, ran)
-        ran.left_behind = _clean_up(host, job)
+        ran.left_behind = "; ".join(filter(None, (ran.left_behind, _clean_up(host, job))))
         ran.samples = sampler.finish()
 
 
@@ -262,10 +264,10 @@ def _watch(host: Host, job: Job, company: Company, ran: Ran, process: Process, s
 def _end(process: Process, ran: Ran) -> None:
     """Kill the whole group. Ranks that torchrun put elsewhere die with it (smoke_worker.py sees to it)."""
     try:
-        done = process.end()
+        done = process.end(_END_LIMIT_S)
         ran.text = done.out + done.err or "\n"
     except CommandTimeout as exc:
-        ran.text, ran.left_behind = "\n", str(exc)
+        ran.text, ran.left_behind = exc.printed or "\n", str(exc)
 
 
 def _attend(host: Host, job: Job, company: Company, ran: Ran) -> None:

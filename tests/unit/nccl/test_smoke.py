@@ -11,7 +11,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.lossless.roce.plugins.module_utils.errors import PolicyError, RoceError
+from ansible_collections.lossless.roce.plugins.module_utils.errors import CommandTimeout, PolicyError, RoceError
 from ansible_collections.lossless.roce.plugins.module_utils.host import Done
 from ansible_collections.lossless.roce.plugins.module_utils.nccl import smoke
 from ansible_collections.lossless.roce.plugins.module_utils.nccl.company import Member
@@ -37,6 +37,8 @@ REMOVE = ("docker", "rm", "-f", "box")
 class FakeProcess:
     """Runs for some ticks, then has printed ``text`` and ends with ``rc``."""
 
+    hangs = False
+
     def __init__(self, host: Node, text: str, rc: int, ticks: int) -> None:
         self.host, self.done, self.ticks = host, Done(("torchrun",), rc, text, ""), ticks
         self.ended = False
@@ -46,8 +48,10 @@ class FakeProcess:
         self.ticks -= 1
         return self.done if self.ticks < 0 else None
 
-    def end(self) -> Done:
+    def end(self, _limit: float) -> Done:
         self.ended = True
+        if self.hangs:
+            raise CommandTimeout("killed, and not gone", self.done.out)
         return self.done
 
 
@@ -338,6 +342,14 @@ def test_the_time_limit_ends_everything(company: type[StubCompany]) -> None:
     ((check, cause),) = failed(part(host, cleanup=(REMOVE,), time_limit=30.0, start_limit=20.0))
     assert check == "nccl_smoke" and "after 30 s" in cause
     assert host.processes_started[0].ended and REMOVE in host.ran and company.left == ["n1"]
+
+
+def test_what_ranks_printed_is_kept_although_they_cannot_be_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeProcess, "hangs", True)
+    text = "n:1:2 [0] x.cc:1 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory\n"
+    result = part(Node((text, 0, 10_000)), time_limit=30.0, start_limit=20.0, log_folder="")
+    assert [check for check, _cause in failed(result)] == ["nccl_error", "nccl_cleanup"]
+    assert result["runs"][0]["output"] == text
 
 
 def test_nccls_own_words_stand_for_the_failed_run() -> None:
