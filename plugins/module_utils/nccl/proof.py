@@ -86,10 +86,28 @@ def _path(log: NcclLog, expected: Expected) -> Finding:
     if nvlink:
         cause = f"channels between nodes go over NVLink ({_named(nvlink)}): they say nothing on RoCE"
         return _of("nccl_path", FAIL, log, cause, "NCCL_MNNVL_ENABLE=0 for this test")
+    astray = _astray(log, expected)
+    if astray and not _incomplete(log, expected):
+        cause = f"channels to ranks of other hosts are said to stay inside this one ({_named(astray)}, {astray[0].via})"
+        return _of("nccl_path", FAIL, log, f"{cause}: NCCL takes the hosts for one", _ONE_FOR_TWO)
     unproven = _unproven(log, expected)
     if unproven:
         return _of("nccl_path", UNKNOWN, log, unproven, _HOW_TO_LOG)
     return _of("nccl_path", PASS, log)
+
+
+_ONE_FOR_TWO = "no NCCL_HOSTID that hosts share; hosts that have name and boot_id in common need one each"
+
+
+def _astray(log: NcclLog, expected: Expected) -> list[Channel]:
+    """Channels that do not leave the node, and whose other end is none of the ranks that the log shows on it."""
+    homes = {rank: host_of(process) for process, rank in log.ranks.items()}
+    homes.update((channel.rank, host_of(channel.process)) for channel in log.channels if channel.process)
+    local = [channel for channel in log.channels if channel.process and not channel.network]
+    if expected.ranks is None and log.nranks is None:
+        # Of an excerpt nobody knows which ranks it leaves out.
+        local = [channel for channel in local if channel.other in homes]
+    return [channel for channel in local if homes.get(channel.other) != host_of(channel.process)]
 
 
 _HOW_TO_LOG = "the whole output of every rank with NCCL_DEBUG=INFO, up to the first collective and past it"

@@ -87,6 +87,11 @@ class Channel:
         """The rank that reported it. What stays inside a node is reported by the rank that sends."""
         return self.target if self.direction == "receive" else self.source
 
+    @property
+    def other(self) -> int:
+        """The rank at its other end."""
+        return self.source if self.direction == "receive" else self.target
+
 
 @dataclass(frozen=True)
 class Trouble:

@@ -249,6 +249,26 @@ def test_one_host() -> None:
     assert verdicts(prove(parse_log(""), Expected(one_host=True))) == {"nccl_path": "unknown"}
 
 
+def beside(text: str, host: str, rank: int, other: int, via: str) -> str:
+    """The log with a channel more that does not go over the network."""
+    return text + f"{host}:{rank + 100}:7 [0] NCCL INFO Channel 01/0 : {rank}[0] -> {other}[0] via {via}\n"
+
+
+@pytest.mark.parametrize("via", ["P2P/CUMEM", "SHM/direct/direct"])
+def test_a_channel_to_another_host_that_does_not_leave_this_one(via: str) -> None:
+    """Beside channels that are right, and to a rank whose log is there or is not."""
+    own = "".join(rank_log("a", rank, *BOTH, nranks=16) for rank in range(8))
+    assert verdicts(proven(beside(own, "a", 0, 1, via), ranks=8)) == PROVEN
+    both = own + "".join(rank_log("b", rank, *BOTH, nranks=16) for rank in range(8, 16))
+    for text, ranks in ((own, 8), (both, 16), (both, None)):
+        found = by_check(proven(beside(text, "a", 0, 8, via), ranks=ranks))["nccl_path"]
+        assert found.verdict == "fail" and f"channel 01 0->8, {via}" in found.cause and "NCCL_HOSTID" in found.remedy
+    found = by_check(proven(beside(rank_log("a", 0, *BOTH, nranks=16), "a", 0, 1, via), ranks=8))["nccl_path"]
+    assert found.verdict == "unknown", "rank 1 may well be one of this host"
+    excerpt = beside(channels("NET/IB/0/GDRDMA", *BOTH), "n", 0, 7, via)
+    assert by_check(prove(parse_log(excerpt), Expected()))["nccl_path"].verdict == "pass", "and so may rank 7"
+
+
 def test_multi_node_nvlink_says_nothing_on_roce() -> None:
     text = "n:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/MNNVL\n"
     (found,) = prove(parse_log(text), Expected())
