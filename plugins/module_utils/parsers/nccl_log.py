@@ -27,7 +27,9 @@ _NET = re.compile(
     r"NET/(?P<network>[A-Za-z]\w{0,40})/(?P<device>[0-9]{1,4})(?:\([0-9]{1,6}\))?(?P<rest>(?:/\w+|\(PCI\))*)"
 )
 _LOCAL = re.compile(r"(?:P2P|SHM|NVLS|COLLNET|CollNet)(?:/[\w\[\] ]{1,40}){1,4}")
-_HCA = re.compile(r"\[([0-9]{1,4})\]([\w.+-]{1,64}):([0-9]{1,3})/(IB|RoCE)(?![A-Za-z])")
+_HCA = re.compile(r"\[([0-9]{1,4})\] ?([\w.+-]{1,64}):([0-9]{1,3})/(IB|RoCE)(?![A-Za-z])")
+# 2.21 and 2.22 list ports that they use as one in braces: [0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE} [2]mlx5_2:1/RoCE
+_DEVICE = re.compile(r"\[[0-9]{1,4}\](?:=\{([^{}]{1,600})\}|([\w.+-]{1,64}:[0-9]{1,3}/(?:IB|RoCE))(?![A-Za-z]))")
 _VIRTUAL = re.compile(r"Made virtual device \[([0-9]{1,4})\] name=([\w.+-]{1,200})")
 _INTERFACE = re.compile(r"\[[0-9]{1,4}\]([\w.@-]{1,32}):([0-9a-fA-F.:%]{2,64})<[0-9]{1,5}>")
 _SETTING = re.compile(r"\b(NCCL_[A-Z0-9_]{1,60}) set by (?:environment|config file \S+) to ([^\s]{1,500})")
@@ -50,7 +52,10 @@ _GIDS = re.compile(r"local ?gids?(?::? )([0-9a-f:.]{2,64}),? remote ?gids?(?:: |
 
 @dataclass(frozen=True)
 class Hca:
-    """A port that a process uses: its number among NCCL's devices there, RDMA device, port, and RoCE or IB."""
+    """A port that a process uses: its number among NCCL's devices there, RDMA device, port, and RoCE or IB.
+
+    Several ports as one device have their names joined by +, port 0 and no link; the number of each of them is then -1.
+    """
 
     index: int
     ibdev: str
@@ -239,7 +244,16 @@ def _read_init(log: NcclLog, text: str, process: str) -> None:
 
 def _read_network(log: NcclLog, text: str, process: str) -> None:
     if "NET/IB" in text and "Using" in text:
-        _add(log.hcas, (Hca(int(n), name, int(port), link, process) for n, name, port, link in _HCA.findall(text)))
+        merged = "={" in text
+        _add(
+            log.hcas,
+            (
+                Hca(-1 if merged else int(n), name, int(port), link, process)
+                for n, name, port, link in _HCA.findall(text)
+            ),
+        )
+        if merged:
+            _add(log.hcas, _merged(text, process))
         if "; OOB " in text:
             log.listed.add(process)
     for number, name in _VIRTUAL.findall(text):
@@ -252,6 +266,13 @@ def _read_network(log: NcclLog, text: str, process: str) -> None:
     for transport, state, name, reason in _GDR.findall(text):
         if transport != "Socket":
             log.gdr[name] = (state == "Enabled", reason)
+
+
+def _merged(text: str, process: str) -> t.Iterator[Hca]:
+    """The devices as channels number them: by their place in the line. The numbers that are shown are the ports'."""
+    for index, (several, one) in enumerate(_DEVICE.findall(text)):
+        names = [port.partition("]")[2].strip() for port in several.split(",")] if several else [one]
+        yield Hca(index, "+".join(name.partition(":")[0] for name in names), 0, "", process)
 
 
 def _read_channels(log: NcclLog, text: str, process: str) -> None:

@@ -219,6 +219,21 @@ def test_ports_merged_into_one_are_all_used() -> None:
     assert verdicts(prove(parse_log(text), Expected(ibdevs=("mlx5_0", "mlx5_1")))) == PROVEN
 
 
+@pytest.mark.parametrize(
+    ("device", "used"), [(0, ["mlx5_0", "mlx5_1"]), (1, ["mlx5_2"]), (2, ["mlx5_3", "mlx5_4"]), (3, None)]
+)
+def test_merged_ports_beside_single_ones_are_numbered_as_channels_do(device: int, used: list[str] | None) -> None:
+    """2.21 and 2.22: the numbers in the line are those of ports, and channels count devices."""
+    merged = "[0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE} [2]mlx5_2:1/RoCE [2]={[3] mlx5_3:1/RoCE, [4] mlx5_4:1/RoCE}"
+    text = IB_USING.replace("[0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE", merged) + channels(f"NET/IB/{device}/GDRDMA", *BOTH)
+    declared = tuple(f"mlx5_{number}" for number in range(5))
+    found = by_check(prove(parse_log(text), Expected(ibdevs=declared)))["nccl_hca"]
+    assert (found.verdict, found.observed) == (("pass", used) if used else ("unknown", found.observed))
+    assert by_check(prove(parse_log(text), Expected()))["nccl_path"].observed["hcas"] == [
+        f"{ibdev}:1/RoCE" for ibdev in declared
+    ]
+
+
 def test_gpudirect_in_one_direction_only_fails() -> None:
     text = IB_USING + channels("NET/IB/0/GDRDMA", "send") + channels("NET/IB/0", "receive")
     found = by_check(prove(parse_log(text), Expected()))
