@@ -282,6 +282,8 @@ Root Cause (first observed failure):
         ("env: 'python3': No such file or directory", "no_program", "No such file", False),
         ("python3: can't open file '/x/smoke_worker.py': [Errno 2]", "no_worker", "/x/smoke_worker.py", False),
         ("Unable to find image 'pytorch-cuda:v2.8' locally", "no_image", "pytorch-cuda:v2.8", False),
+        ("docker: Error response from daemon: No such image: pytorch:v2.", "no_image", "pytorch:v2", False),
+        ("Error: pytorch-cuda:v2.8: image not known", "no_image", "image not known", False),
         ("docker: Error response from daemon: could not select device driver", "engine", "could not select", False),
         ('{"event": "error", "kind": "no_gpu"}', "no_gpu", "sees no GPU", False),
         ('{"event": "error", "kind": "gid_index", "text": "NCCL 2.20.5 takes one, and they are 3,5"}', "gid_index",
@@ -294,6 +296,23 @@ def test_why_it_ended(text: str, kind: str, said: str, consequence: bool) -> Non
     failure = explain(text, 1)
     assert (failure.kind, failure.consequence) == (kind, consequence)
     assert said in failure.cause and failure.remedy
+
+
+@pytest.mark.parametrize("engine", ["Unable to find image 'pytorch:v1' locally\nPulling\n", "Error: a warning\n", ""])
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (TORCHRUN.format(code=-9), "rank_died"),
+        ('Traceback (most recent call last):\n  x\nRuntimeError: the disk is full\n', "exit"),
+        (line("facts", rank=0) + "the disk is full\n", "exit"),
+        ("torch.distributed.DistStoreError: Timed out after 7 seconds waiting for clients. 1/2 clients joined.",
+         "rendezvous"),
+        ("The server socket has failed to listen: EADDRINUSE", "port_taken"),
+        ("CUDA out of memory", "gpu_memory"),
+    ],
+)  # fmt: skip
+def test_what_the_engine_said_before_it_started_the_container_is_no_cause(engine: str, text: str, kind: str) -> None:
+    assert explain(engine + text, 1).kind == kind
 
 
 def test_a_run_that_was_ended_says_after_how_long() -> None:
