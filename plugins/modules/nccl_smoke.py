@@ -50,6 +50,11 @@ options:
         description: Its address on the interface of the rendezvous. Empty is a finding.
         type: str
         required: true
+  absent:
+    description: Hosts that should take part and do not. What is right is V(unknown) then, since it is not of them.
+    type: list
+    elements: str
+    default: []
   run:
     description: Any text that tells this run from others, the same on all hosts.
     type: str
@@ -299,6 +304,7 @@ def job(params: dict[str, t.Any]) -> Job:
     return Job(
         **{key: params[key] for key in JOB_SPEC},
         members=tuple(Member(host["name"], host["address"]) for host in params["hosts"]),
+        absent=tuple(params["absent"]),
         ports=tuple(params["ports"]),
         operations=tuple(params["operations"]),
         training_arguments=tuple(params["training_arguments"]),
@@ -313,6 +319,7 @@ def main() -> None:
         argument_spec={
             **JOB_SPEC,
             "hosts": {"type": "list", "elements": "dict", "required": True, "options": HOST_SPEC},
+            "absent": {"type": "list", "elements": "str", "default": []},
             "ports": {"type": "list", "elements": "dict", "default": [], "options": PORT_SPEC},
             "operations": {
                 "type": "list",

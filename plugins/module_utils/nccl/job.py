@@ -23,7 +23,7 @@ _INNER_SLACK_S = 30
 class Job:
     """A smoke test as one host runs its part. Sizes in bytes, limits in seconds.
 
-    members: all hosts in the order of their ranks; name: this one
+    members: all hosts in the order of their ranks; name: this one; absent: hosts that should be there and are not
     ranks: ranks on each host, or ``gpu`` for one a GPU
     prefix: what stands in front of the command, as docker run does; cleanup: commands after each run
     gdr: whether GPUDirect is asked for; force_ib: NCCL_NET=IB, so that no fallback can happen
@@ -33,6 +33,7 @@ class Job:
     members: tuple[Member, ...]
     run: str
     interface: str
+    absent: tuple[str, ...] = ()
     ports: tuple[t.Mapping[str, t.Any], ...] = ()
     policy: t.Mapping[str, t.Any] = field(default_factory=dict)
     tool: str = TORCH

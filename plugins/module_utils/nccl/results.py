@@ -208,7 +208,7 @@ def judge_busbw(row: Row | None, minimum: float | None, *, of_one_host: bool) ->
     right = row["busbw"] >= minimum
     where = " on one host, which says nothing on the fabric," if of_one_host else ""
     low = f"bus bandwidth of {row['operation']}{where} is {row['busbw']:g} GB/s, {minimum:g} was expected"
-    cause = "" if right else low
+    cause = low if not right else "one host: this says nothing on the fabric" if of_one_host else ""
     remedy = "" if right else "ib_write_bw of each rail first (fabric_test), then channels and GPUDirect"
     return [Finding(verdict=PASS if right else FAIL, cause=cause, remedy=remedy, **place)]
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ..errors import CommandTimeout, RoceError, ToolMissing
-from ..findings import FAIL, SKIPPED, Finding
+from ..findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from ..guards import busy_ports
 from ..parsers.nccl_log import NcclLog, parse_log
 from ..parsers.nccl_tests import parse_table
@@ -328,7 +328,22 @@ def _judge(job: Job, node: NodeFacts, runs: t.Sequence[Ran]) -> list[Finding]:
         main = by_label[MAIN]
         over_socket = "Socket" in main.log.networks
         findings += judge_ratio(main.results, by_label[SOCKET].results, over_socket=over_socket)
-    return findings
+    return [_of_fewer(job, finding) for finding in findings]
+
+
+def _of_fewer(job: Job, finding: Finding) -> Finding:
+    """What is right is known of the hosts that are here, and of no other. The first host says so."""
+    # One host that is left never leaves itself.
+    of_all = ("nccl_smoke", "nccl_path", "nccl_busbw") if job.one_host else ("nccl_smoke",)
+    if not job.absent or job.index or finding.verdict != PASS or finding.check not in of_all:
+        return finding
+    cause = f"{', '.join(job.absent)} took no part: unreachable, failed before, or left out of this play"
+    return replace(
+        finding,
+        verdict=UNKNOWN,
+        cause=f"{cause}; {finding.cause}" if finding.cause else cause,
+        remedy="run it again with all hosts, or name those that are meant in nccl_smoke_hosts",
+    )
 
 
 def _judge_run(job: Job, node: NodeFacts, run: Ran) -> list[Finding]:

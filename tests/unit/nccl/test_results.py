@@ -221,6 +221,8 @@ def test_bus_bandwidth() -> None:
     assert judge_busbw(row(), None, of_one_host=False) == []
     assert judge_busbw(row(busbw=20.0), 18, of_one_host=False)[0].verdict == "pass"
     assert judge_busbw(row(busbw=10.0), 18, of_one_host=False)[0].verdict == "fail"
+    (alone,) = judge_busbw(row(busbw=20.0), 18, of_one_host=True)
+    assert alone.verdict == "pass" and "nothing on the fabric" in alone.cause
     assert judge_busbw(row(size=65536), 18, of_one_host=False)[0].verdict == "unknown"
 
 

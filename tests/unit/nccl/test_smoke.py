@@ -275,6 +275,26 @@ def test_a_host_that_runs_fewer_ranks_than_were_asked_for_fails() -> None:
     assert check == "nccl_smoke" and "n1 runs 1 ranks, n2 runs 1 ranks, 2 were asked for" in cause
 
 
+ALONE = said("n:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n").replace('"n2"', '"n1"')
+
+
+def test_of_hosts_that_took_no_part_nothing_is_known() -> None:
+    together = {
+        f["check"]: f for f in part(Node((said(), 0, 1)), backend="gloo", ranks="1", absent=("n3",))["findings"]
+    }
+    assert together["nccl_smoke"]["verdict"] == "unknown" and "n3 took no part" in together["nccl_smoke"]["cause"]
+    one = {"members": MEMBERS[:1], "min_busbw": 0.5}
+    left = {f["check"]: f for f in part(Node((ALONE, 0, 1)), absent=("n2", "n3"), **one)["findings"]}
+    assert {check: finding["verdict"] for check, finding in left.items()} == dict.fromkeys(
+        ("nccl_path", "nccl_smoke", "nccl_busbw"), "unknown"
+    )
+    assert all("n2, n3 took no part" in finding["cause"] and finding["remedy"] for finding in left.values())
+    meant = {f["check"]: f["verdict"] for f in part(Node((ALONE, 0, 1)), **one)["findings"]}
+    assert meant == dict.fromkeys(left, "pass"), "one host that is meant to be alone"
+    ((_check, cause),) = failed(part(Node((said(wrong=5), 0, 1)), backend="gloo", ranks="1", absent=("n3",)))
+    assert "wrong results" in cause
+
+
 def test_mpirun_shows_the_ranks_of_all_hosts() -> None:
     options: dict[str, t.Any] = {"tool": "nccl_tests", "ranks": "8"}
     assert path(part(Node(("".join(ib_log(rank, 16) for rank in range(16)), 0, 1)), **options)) == ("pass", "")
