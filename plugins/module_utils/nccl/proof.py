@@ -51,7 +51,7 @@ class Expected:
 
 def prove(log: NcclLog, expected: Expected) -> list[Finding]:
     """Findings on what went wrong, on the path, on its ports and on GPUDirect; one cause is one finding."""
-    wrong = failures(log)
+    wrong = failures(log, expected.ibdevs)
     if wrong and not log.channels:
         return wrong
     if expected.one_host:

@@ -170,6 +170,7 @@ _TROUBLES = (
         re.compile(r"Call to ibv_(?:reg_mr\w*|create_cq|create_qp|alloc_pd) failed[^\n]{0,40}Cannot allocate memory"),
     ),
     ("register", re.compile(r"Call to ibv_reg_\w*mr\w* failed")),
+    ("open_device", re.compile(r"Call to ibv_open_device failed|Unable to open device")),
     ("verbs", re.compile(r"Call to ibv_\w+ failed")),
     ("async_event", re.compile(r"async fatal event|Got async event : (?!client reregistration|GID table)")),
     ("no_network", _NO_NETWORK),
@@ -309,7 +310,7 @@ def _facts(text: str) -> dict[str, t.Any]:
         facts.update(local_gid=found.group(1), remote_gid=found.group(2))
     for name, pattern in (
         ("errno", r"(?:errno |failed with )([0-9]{1,4})\b"),
-        ("device", r"(?:on dev |hca )([\w.+-]{1,64}(?::[0-9]{1,3})?)"),
+        ("device", r"(?:on dev |hca |Unable to open device )([\w.+-]{1,64}(?::[0-9]{1,3})?)"),
         ("gid_index", r"local GID index ([0-9]{1,5})"),
     ):
         if found := re.search(pattern, text):

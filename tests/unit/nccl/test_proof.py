@@ -298,6 +298,36 @@ def test_memlock_and_a_wrong_gid_are_named() -> None:
     assert "wrong GID index" in gid.cause and "mlx5_0:1" in gid.cause
 
 
+def unopened(ibdev: str) -> str:
+    """What NCCL prints of a device whose node is not in the container."""
+    warn = "a:100:7 [0] x.cc:1 NCCL WARN "
+    return f"{warn}Call to ibv_open_device failed\n{warn}NET/IB : Unable to open device {ibdev}\n"
+
+
+def test_a_device_that_is_not_declared_need_not_be_in_the_container() -> None:
+    text = unopened("mlx5_7") + rank_log("a", 0, *BOTH)
+    assert verdicts(proven(text, ranks=1)) == PROVEN
+    assert "nccl_error" not in verdicts(prove(parse_log(text), Expected(ranks=1))), "none is declared, and it works"
+
+
+def test_a_declared_device_that_cannot_be_opened_is_one_cause() -> None:
+    for text in (unopened("mlx5_7") + unopened("mlx5_0"), unopened("mlx5_0") + rank_log("a", 0, *BOTH)):
+        (found,) = [finding for finding in proven(text, ranks=1) if finding.check == "nccl_error"]
+        assert found.verdict == "fail" and found.cause.startswith("mlx5_0 could not be opened")
+        assert "/dev/infiniband" in found.remedy
+    (found,) = prove(parse_log(unopened("mlx5_7")), Expected())
+    assert found.cause.startswith("mlx5_7 could not be opened")
+    (found,) = prove(parse_log(unopened("mlx5_7").splitlines()[0]), Expected())
+    assert found.cause.startswith("an RDMA device could not be opened")
+
+
+def test_another_cause_is_not_hidden_by_a_device_that_is_not_declared() -> None:
+    text = unopened("mlx5_7") + "a:100:7 [0] x.cc:1 NCCL WARN Failed to initialize any NET plugin\n"
+    text += "a:100:7 [0] NCCL INFO NET/IB : No device found.\n"
+    (found,) = proven(text)
+    assert found.check == "nccl_path" and "NCCL has no network" in found.cause
+
+
 def test_a_consequence_is_told_only_when_nothing_else_is() -> None:
     gone = "n:1:2 [0] socket.c:1 NCCL WARN Connection closed by remote peer node-b\n"
     (alone,) = prove(parse_log(gone), Expected())
