@@ -88,7 +88,10 @@ options:
     type: dict
     default: {}
   tool:
-    description: V(torch) runs the worker of role C(nccl_smoke) by torchrun, V(nccl_tests) runs O(nccl_tests) by mpirun.
+    description:
+      - V(torch) runs the worker of role C(nccl_smoke) by torchrun, V(nccl_tests) runs O(nccl_tests) by mpirun.
+      - mpirun hands the first host's variables to all ranks. Hosts whose ports or interfaces have other names are
+        refused.
     type: str
     choices: [torch, nccl_tests]
     default: torch
@@ -161,7 +164,9 @@ options:
     type: str
     default: ""
   prefix:
-    description: What stands in front of the command, such as C(docker run --rm --name X IMAGE) as a list of words.
+    description:
+      - What stands in front of the command, such as C(docker run --rm --name X IMAGE) as a list of words.
+      - With O(tool=nccl_tests) no C(run) of an engine, but a container with sshd that runs on each host.
     type: list
     elements: str
     default: []
@@ -182,6 +187,11 @@ options:
     description: The program of nccl-tests, where the ranks run.
     type: str
     default: all_reduce_perf
+  mpirun_arguments:
+    description: More arguments of mpirun for O(tool=nccl_tests), such as C(--mca plm_rsh_args "-p 2222").
+    type: list
+    elements: str
+    default: []
   min_busbw:
     description:
       - Least bus bandwidth of each operation at the largest size, in GB/s.
@@ -308,6 +318,7 @@ def job(params: dict[str, t.Any]) -> Job:
         ports=tuple(params["ports"]),
         operations=tuple(params["operations"]),
         training_arguments=tuple(params["training_arguments"]),
+        mpirun_arguments=tuple(params["mpirun_arguments"]),
         version=params["nccl_version"],
         prefix=tuple(params["prefix"]),
         cleanup=tuple(tuple(map(str, argv)) for argv in params["cleanup"]),
@@ -328,6 +339,7 @@ def main() -> None:
                 "default": ["all_reduce"],
             },
             "training_arguments": {"type": "list", "elements": "str", "default": []},
+            "mpirun_arguments": {"type": "list", "elements": "str", "default": []},
             "nccl_version": {"type": "str", "default": ""},
             "prefix": {"type": "list", "elements": "str", "default": []},
             "cleanup": {"type": "list", "elements": "list", "default": []},

@@ -13,6 +13,8 @@ from .results import OPERATIONS
 
 TORCH, NCCL_TESTS = "torch", "nccl_tests"
 MAIN, SOCKET, TRAINING = "main", "socket", "training"
+# What follows from the ports and interfaces of a host, and not from the policy alone.
+_OF_ONE_HOST = ("NCCL_IB_HCA", "NCCL_SOCKET_IFNAME", "NCCL_IB_ADDR_RANGE", "NCCL_IB_GID_INDEX")
 # The comparison without RDMA is short: one size, not larger than this.
 _COMPARED_SIZE = 64 << 20
 # Inside a container a killed client leaves its program running: there a limit of its own ends it.
@@ -59,6 +61,7 @@ class Job:
     python: str = "python3"
     folder: str = "/var/lib/lossless-roce/nccl"
     nccl_tests: str = "all_reduce_perf"
+    mpirun_arguments: tuple[str, ...] = ()
     min_busbw: float | None = None
     gpu_target: float = 80.0
     barrier_limit: float = 120.0
@@ -85,6 +88,12 @@ class Job:
             raise PolicyError("ranks: gpu, and backend gloo uses no GPU … a number was expected")
         if self.tool == NCCL_TESTS and (self.ranks == "gpu" or self.backend != "nccl"):
             raise PolicyError("tool: nccl_tests needs backend nccl and a number of ranks a host")
+        if self.tool == NCCL_TESTS and not self.one_host and self.prefix[1:2] == ("run",):
+            raise PolicyError(
+                f"tool: nccl_tests, and {self.prefix[0]} run (nccl_smoke_image) … one container running on each"
+                f" host, with sshd inside, was expected (nccl_smoke_prefix: {self.prefix[0]} exec NAME): mpirun of the"
+                " first host starts all ranks by ssh (its port by nccl_smoke_mpirun_arguments)"
+            )
         self._check_limits()
 
     def _check_limits(self) -> None:
@@ -129,6 +138,10 @@ class Job:
         forced = {"NCCL_NET": "IB"} if self.force_ib and not self.accept_socket and not self.one_host else {}
         gid = {"LOSSLESS_ROCE_GID_INDEX": gid_indexes} if gid_indexes else {}
         return {**always, **debug, **gid, **forced, **derived}
+
+    def own_variables(self, derived: t.Mapping[str, str]) -> dict[str, str]:
+        """The variables that may differ from host to host."""
+        return {name: derived[name] for name in _OF_ONE_HOST if name in derived}
 
     def command(self, label: str, variables: t.Mapping[str, str]) -> list[str]:
         """The argument vector of a run on this host."""
@@ -186,6 +199,7 @@ class Job:
         return [
             *("mpirun", "--allow-run-as-root", "--host", hosts, "-np", str(int(self.ranks) * len(self.members))),
             *("--mca", "btl_tcp_if_include", self.interface, "--mca", "oob_tcp_if_include", self.interface),
+            *self.mpirun_arguments,
             *exported,
             *(self.nccl_tests, "-b", str(self.begin), "-e", str(self.end), "-f", str(self.factor), "-g", "1"),
             *("-c", "1", "-w", str(self.warmup), "-n", str(self.iterations)),

@@ -108,7 +108,8 @@ def run_smoke(host: Host, job: Job, *, refuse_busy: bool = True, dry_run: bool =
         _stay_away(host, job, wrong)
     else:
         for label, argv in commands.items():
-            runs.append(_run(host, job, node, label, argv))
+            company = Company(host, job.members, job.name, f"{job.run}-{label}", values=job.own_variables(derived))
+            runs.append(_run(host, job, node, company, Ran(label, argv)))
             _keep_log(host, job, runs[-1])
             if not runs[-1].right:
                 break
@@ -200,14 +201,15 @@ def _rendezvous(job: Job, cause: str) -> Finding:
 # -- the run -------------------------------------------------------------------------------------
 
 
-def _run(host: Host, job: Job, node: NodeFacts, label: str, argv: list[str]) -> Ran:
+def _run(host: Host, job: Job, node: NodeFacts, company: Company, ran: Ran) -> Ran:
     """One run from the barrier to its end."""
-    ran = Ran(label, argv)
-    company = Company(host, job.members, job.name, f"{job.run}-{label}")
     with contextlib.nullcontext() if job.one_host else company.present():
         missing, ran.culprit = company.gather(job.barrier_limit) if not job.one_host else ([], "")
-        if missing or ran.culprit:
+        if missing:
             ran.failure = None if ran.culprit else _nobody_came(missing, job)
+        elif job.tool == NCCL_TESTS and company.first and not job.one_host:
+            ran.failure = _other_variables(job.name, company.status.values, company.values())
+        if ran.failure or ran.culprit:
             company.leave(ran.culprit or job.name)
             return ran
         started = host.now()
@@ -226,6 +228,20 @@ def _nobody_came(missing: list[str], job: Job) -> Failure:
         f"{', '.join(missing)} did not come to the start within {job.barrier_limit:g} s",
         "that host's own result says why; a firewall may also hide it: TCP 18514 and the ports above it, one a host",
     )
+
+
+def _other_variables(name: str, own: t.Mapping[str, str], others: dict[str, dict[str, str]]) -> Failure | None:
+    """Hosts whose ports or interfaces have other names than the first host's, which mpirun hands to all."""
+    for other, values in others.items():
+        for key in sorted({*own, *values}):
+            if own.get(key) != values.get(key):
+                said = f"{key} is {own.get(key, 'not set')} on {name}, and {values.get(key, 'not set')} on {other}"
+                return Failure(
+                    "variables",
+                    f"{said}: mpirun hands the first host's to the ranks of all hosts",
+                    "nccl_smoke_tool torch, whose hosts have each their own; or the same names on all of them",
+                )
+    return None
 
 
 def _launch(host: Host, job: Job, node: NodeFacts, company: Company, ran: Ran) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.lossless.roce.plugins.module_utils.errors import CommandTimeout, PolicyError, RoceError
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.meeting import Status
 from ansible_collections.lossless.roce.plugins.module_utils.host import Done
 from ansible_collections.lossless.roce.plugins.module_utils.nccl import smoke
 from ansible_collections.lossless.roce.plugins.module_utils.nccl.company import Member
@@ -82,9 +83,22 @@ class StubCompany:
     failing: t.ClassVar[tuple[str, str]] = ("", "")
     fault: t.ClassVar[str] = ""
     left: t.ClassVar[list[str]] = []
+    others: t.ClassVar[dict[str, dict[str, str]]] = {}
 
-    def __init__(self, _host: t.Any, members: t.Sequence[Member], name: str, _run: str) -> None:
+    def __init__(
+        self,
+        _host: t.Any,
+        members: t.Sequence[Member],
+        name: str,
+        _run: str,
+        *,
+        values: t.Mapping[str, str] | None = None,
+    ) -> None:
         self.first = members[0].name == name
+        self.status = Status("r", name, values=dict(values or {}))
+
+    def values(self) -> dict[str, dict[str, str]]:
+        return self.others
 
     @contextlib.contextmanager
     def present(self) -> t.Iterator[None]:
@@ -186,6 +200,34 @@ def test_nccl_tests_by_mpirun_of_the_first_host() -> None:
     )
 
 
+def test_nccl_tests_in_containers_that_run_already_with_their_own_arguments() -> None:
+    changes: dict[str, t.Any] = {"tool": "nccl_tests", "ranks": "8", "prefix": ("docker", "exec", "trainer")}
+    changes["mpirun_arguments"] = ("--mca", "plm_rsh_args", "-p 2222")
+    (run,) = run_smoke(Node(), dataclasses.replace(JOB, **changes), dry_run=True)["runs"]  # type: ignore[arg-type]
+    assert run["command"][:4] == ["docker", "exec", "trainer", "timeout"]
+    at = run["command"].index("plm_rsh_args")
+    assert run["command"].index("mpirun") < at < run["command"].index("all_reduce_perf")
+    assert run["command"][at + 1] == "-p 2222"
+    alone: dict[str, t.Any] = {**changes, "prefix": ("docker", "run", "image"), "members": MEMBERS[:1]}
+    assert run_smoke(Node(), dataclasses.replace(JOB, **alone), dry_run=True)["runs"], "which needs no ssh"  # type: ignore[arg-type]
+
+
+def test_nccl_tests_are_refused_where_hosts_have_other_names(company: type[StubCompany]) -> None:
+    company.others = {"n2": {"NCCL_SOCKET_IFNAME": "=ens9np0"}}
+    host = Node()
+    ((check, cause),) = failed(part(host, tool="nccl_tests", ranks="8"))
+    assert check == "nccl_smoke" and host.started == [] and company.left == ["n1"]
+    assert "NCCL_SOCKET_IFNAME is =ens1np0 on n1, and =ens9np0 on n2" in cause
+    company.others = {"n2": {"NCCL_SOCKET_IFNAME": "=ens1np0"}}
+    host = Node((said(), 0, 1))
+    part(host, tool="nccl_tests", ranks="8")
+    assert len(host.started) == 1
+    company.others = {"n2": {"NCCL_SOCKET_IFNAME": "=ens9np0"}}
+    host = Node((said(), 0, 1))
+    part(host, compare=False)
+    assert len(host.started) == 1, "with torchrun each host has its own"
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -196,6 +238,7 @@ def test_nccl_tests_by_mpirun_of_the_first_host() -> None:
         ({"ranks": "many"}, "ranks: 'many'"),
         ({"backend": "gloo"}, "gloo uses no GPU"),
         ({"tool": "nccl_tests"}, "a number of ranks a host"),
+        ({"tool": "nccl_tests", "ranks": "8", "prefix": ("podman", "run", "x")}, r"podman run.*podman exec NAME"),
         ({"time_limit": 0}, "time_limit: 0"),
         ({"start_limit": 600.0}, "is not below time_limit"),
         ({"port": 70000}, "port: 70000"),
