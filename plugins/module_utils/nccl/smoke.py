@@ -87,25 +87,24 @@ def run_smoke(host: Host, job: Job, *, refuse_busy: bool = True, dry_run: bool =
 
     Raises RoceError for bad options.
     """
-    job.check()
-    node = look(host, job.ports)
-    derived = derive(
-        parse_policy(job.policy),
-        node.facts,
-        version=parse_version(job.version),
-        interface=job.interface,
-        tuning=job.environment,
-    )
+    try:
+        job.check()
+        node, derived = _look(host, job)
+        if refuse_busy and not dry_run:
+            _refuse_busy(host, node)
+    except RoceError:
+        if not dry_run:
+            _stay_away(host, job)
+        raise
     commands = {label: _command(job, node, derived, label) for label in job.labels()}
     if dry_run:
         planned = [{"label": label, "command": argv} for label, argv in commands.items()]
         return {"runs": planned, "findings": [_not_run().as_dict()], "nccl_version": ""}
-    if refuse_busy:
-        _refuse_busy(host, node)
     runs: list[Ran] = []
     wrong = _wrong_interface(host, job, node)
     if wrong is not None:
-        _stay_away(host, job, wrong)
+        if wrong.verdict == FAIL:
+            _stay_away(host, job)
     else:
         for label, argv in commands.items():
             company = Company(host, job.members, job.name, f"{job.run}-{label}", values=job.own_variables(derived))
@@ -119,6 +118,18 @@ def run_smoke(host: Host, job: Job, *, refuse_busy: bool = True, dry_run: bool =
         "findings": [finding.as_dict() for finding in findings],
         "nccl_version": next(filter(None, map(_version, runs)), ""),
     }
+
+
+def _look(host: Host, job: Job) -> tuple[NodeFacts, dict[str, str]]:
+    """The node, and the variables that follow from it. Raises RoceError."""
+    node = look(host, job.ports)
+    return node, derive(
+        parse_policy(job.policy),
+        node.facts,
+        version=parse_version(job.version),
+        interface=job.interface,
+        tuning=job.environment,
+    )
 
 
 def _command(job: Job, node: NodeFacts, derived: dict[str, str], label: str) -> list[str]:
@@ -170,12 +181,15 @@ def _wrong_interface(host: Host, job: Job, node: NodeFacts) -> Finding | None:
     return None
 
 
-def _stay_away(host: Host, job: Job, wrong: Finding) -> None:
+def _stay_away(host: Host, job: Job) -> None:
     """The others need not wait for this host; where it has no address they know that already."""
-    if not job.one_host and wrong.verdict == FAIL and _is_address(job.members[job.index].address):
-        company = Company(host, job.members, job.name, f"{job.run}-{MAIN}")
-        with company.present():
-            company.stay_away(job.barrier_limit)
+    own = [member for member in job.members if member.name == job.name]
+    if job.one_host or len(own) != 1 or not _is_address(own[0].address):
+        return
+    company = Company(host, job.members, job.name, f"{job.run}-{MAIN}")
+    # Where they cannot be told the reason for staying away counts all the same.
+    with contextlib.suppress(RoceError), company.present():
+        company.stay_away(job.barrier_limit)
 
 
 def _is_address(text: str) -> bool:

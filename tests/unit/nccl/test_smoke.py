@@ -11,7 +11,12 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.lossless.roce.plugins.module_utils.errors import CommandTimeout, PolicyError, RoceError
+from ansible_collections.lossless.roce.plugins.module_utils.errors import (
+    CommandTimeout,
+    HostError,
+    PolicyError,
+    RoceError,
+)
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.meeting import Status
 from ansible_collections.lossless.roce.plugins.module_utils.host import Done
 from ansible_collections.lossless.roce.plugins.module_utils.nccl import smoke
@@ -246,14 +251,31 @@ def test_nccl_tests_are_refused_where_hosts_have_other_names(company: type[StubC
         ({"policy": {"data_prio": 9}}, "data_prio: 9"),
     ],
 )
-def test_bad_options_are_refused_before_anything_starts(changes: dict[str, t.Any], message: str) -> None:
+def test_bad_options_are_refused_before_anything_starts(
+    company: type[StubCompany], changes: dict[str, t.Any], message: str
+) -> None:
+    """The others may have right ones: they hear of it at once."""
     host = Node()
     with pytest.raises(PolicyError, match=message):
         part(host, **changes)
-    assert host.started == []
+    assert host.started == [] and company.left == ([] if "name" in changes else ["stayed away"])
+    with pytest.raises(PolicyError, match=message):
+        run_smoke(host, dataclasses.replace(JOB, **{**SWEEP, **changes}), dry_run=True)  # type: ignore[arg-type]
+    assert len(company.left) < 2, "check mode tells nobody anything"
 
 
-def test_gpus_in_use_are_left_alone() -> None:
+def test_a_host_that_cannot_tell_the_others_still_says_why(
+    monkeypatch: pytest.MonkeyPatch, company: type[StubCompany]
+) -> None:
+    def taken(_self: t.Any) -> t.NoReturn:
+        raise HostError("TCP port 18514: Address already in use")
+
+    monkeypatch.setattr(company, "present", taken)
+    with pytest.raises(PolicyError, match="time_limit: 0"):
+        part(Node(), time_limit=0)
+
+
+def test_gpus_in_use_are_left_alone(company: type[StubCompany]) -> None:
     host = Node()
     host.missing_tools.clear()
     host.outputs["nvidia-smi --query-compute-apps=pid,name --format=csv,noheader"] = "4711, python3\n"
