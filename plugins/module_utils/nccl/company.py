@@ -157,6 +157,8 @@ class Company:
             looks = [(member.name, self._look(member)) for member in self._watched()]
             told |= {name for name, status in looks if status is not None and status.step in (FAILED, FOLLOWED)}
             if len(told) == len(looks):
+                # Where they stay away as well it must be seen that we know.
+                self._host.sleep(_SEEN_S)
                 break
             self._host.sleep(_POLL_S)
 

@@ -137,3 +137,12 @@ def test_staying_away_ends_when_all_know() -> None:
     net.events += [(3.0, lambda: net.show(1, FOLLOWED)), (4.0, lambda: net.show(2, FAILED)), (4.5, lambda: net.hide(1))]
     company.stay_away(60)
     assert 4 <= net.host.now() < 6 and company.status.step == FAILED
+
+
+def test_hosts_that_all_stay_away_do_not_wait_for_each_other() -> None:
+    """The last to come finds the first, and stays until the first has found it."""
+    net = Network()
+    net.show(0, FAILED)
+    last = net.company(2)
+    last.stay_away(60)
+    assert 1 <= net.host.now() < 3
