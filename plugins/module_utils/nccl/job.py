@@ -13,6 +13,8 @@ from .results import OPERATIONS
 
 TORCH, NCCL_TESTS = "torch", "nccl_tests"
 MAIN, SOCKET, TRAINING = "main", "socket", "training"
+# How role nccl_smoke begins the names of its containers; they end in the run.
+_CONTAINER = "lossless-roce-nccl-"
 # What follows from the ports and interfaces of a host, and not from the policy alone.
 _OF_ONE_HOST = ("NCCL_IB_HCA", "NCCL_SOCKET_IFNAME", "NCCL_IB_ADDR_RANGE", "NCCL_IB_GID_INDEX")
 # The comparison without RDMA is short: one size, not larger than this.
@@ -114,6 +116,18 @@ class Job:
     def index(self) -> int:
         """Place of this host among the members; 0 has rank 0."""
         return [member.name for member in self.members].index(self.name)
+
+    def containers(self) -> list[str]:
+        """The command that names containers of smoke tests that run; empty where the prefix starts none."""
+        words = self.prefix
+        if not any(word == "--name" and name.startswith(_CONTAINER) for word, name in zip(words, words[1:])):
+            return []
+        return [words[0], "ps", "--filter", f"name={_CONTAINER}", "--format", "{{.Names}}"]
+
+    def of_others(self, listed: str) -> list[str]:
+        """Of the names that the engine listed those of other runs."""
+        names = [name for name in listed.split() if name.startswith(_CONTAINER)]
+        return [name for name in names if not name.endswith(f"-{self.run}")]
 
     def labels(self) -> list[str]:
         """The runs, in order."""

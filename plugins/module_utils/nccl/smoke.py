@@ -91,7 +91,7 @@ def run_smoke(host: Host, job: Job, *, refuse_busy: bool = True, dry_run: bool =
         job.check()
         node, derived = _look(host, job)
         if refuse_busy and not dry_run:
-            _refuse_busy(host, node)
+            _refuse_busy(host, job, node)
     except RoceError:
         if not dry_run:
             _stay_away(host, job)
@@ -145,7 +145,8 @@ def _not_run() -> Finding:
 # -- before --------------------------------------------------------------------------------------
 
 
-def _refuse_busy(host: Host, node: NodeFacts) -> None:
+def _refuse_busy(host: Host, job: Job, node: NodeFacts) -> None:
+    _refuse_second(host, job)
     reasons = [f"{netdev}: {reason}" for netdev, reason in busy_ports(host, node.ports).items()] if node.ports else []
     if host.which("nvidia-smi") is not None:
         done = host.run("nvidia-smi", "--query-compute-apps=pid,name", "--format=csv,noheader", check=False)
@@ -153,6 +154,20 @@ def _refuse_busy(host: Host, node: NodeFacts) -> None:
         reasons += [f"busy: GPU programs run (pid {line})" for line in lines[:1] if done.rc == 0]
     if reasons:
         raise RoceError(f"{'; '.join(reasons)}; a smoke test would disturb it (when_busy: force overrides)")
+
+
+def _refuse_second(host: Host, job: Job) -> None:
+    """Raise RoceError while the container of another smoke test runs here: one whose end nobody waited for, perhaps."""
+    argv = job.containers()
+    if not argv or host.which(argv[0]) is None:
+        return
+    done = host.run(*argv, check=False)
+    older = job.of_others(done.out) if done.rc == 0 else []
+    if older:
+        raise RoceError(
+            f"busy: container {older[0]} of another smoke test runs … none was expected; where nobody waits for it,"
+            f" {argv[0]} rm -f {older[0]} ends it (when_busy: force overrides)"
+        )
 
 
 def _wrong_interface(host: Host, job: Job, node: NodeFacts) -> Finding | None:

@@ -291,6 +291,36 @@ def test_the_version_of_nccl_is_told_as_it_printed_it_or_as_a_rank_says() -> Non
     assert run_smoke(Node(), JOB, dry_run=True)["nccl_version"] == ""  # type: ignore[arg-type]
 
 
+CONTAINERS = "podman ps --filter name=lossless-roce-nccl- --format {{.Names}}"
+
+
+@pytest.mark.parametrize(
+    ("listed", "refused"),
+    [
+        ("other\nlossless-roce-nccl-n1-4711\n", True),
+        ("other\nmine-lossless-roce-nccl-n1-4711\n", False),
+        ("lossless-roce-nccl-n2-r\n", False),
+        ((125, "", "Cannot connect"), False),
+        ("", False),
+    ],
+)
+def test_the_container_of_another_run_is_named_and_left_alone(listed: t.Any, refused: bool) -> None:
+    prefix = ("podman", "run", "--rm", "--name", "lossless-roce-nccl-n1-r", "image")
+    host = Node((said(SOCKET_LOG), 0, 1))
+    host.outputs[CONTAINERS] = listed
+    if refused:
+        with pytest.raises(
+            RoceError, match=r"container lossless-roce-nccl-n1-4711 .* podman rm -f lossless-roce-nccl-n1-"
+        ):
+            part(host, prefix=prefix, compare=False)
+    else:
+        part(host, prefix=prefix, compare=False)
+    assert len(host.started) == (0 if refused else 1)
+    forced = Node((said(SOCKET_LOG), 0, 1))
+    run_smoke(forced, dataclasses.replace(JOB, prefix=prefix, compare=False), refuse_busy=False)  # type: ignore[arg-type]
+    assert len(forced.started) == 1
+
+
 # -- the verdict ---------------------------------------------------------------------------------
 
 
