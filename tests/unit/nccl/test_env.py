@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
+import shlex
 import typing as t
 from pathlib import Path
 
@@ -64,6 +66,21 @@ def test_an_index_that_cannot_be_one_for_all_is_refused() -> None:
 )
 def test_the_worker_is_told_of_indexes_that_differ(indexes: tuple[int | None, ...], text: str) -> None:
     assert NodeFacts(facts=[PortFacts("mlx5_0", 1, gid_index=index) for index in indexes]).gid_indexes == text
+
+
+@pytest.mark.parametrize("letter", [*";&|<>()$`\\\"'~"])
+def test_a_value_that_a_shell_would_take_for_its_own_is_not_written_for_shells(letter: str) -> None:
+    value = f"allreduce:ring{letter}broadcast:tree"
+    with pytest.raises(PolicyError, match=re.escape(f"NCCL_ALGO={value} holds {letter}, which a shell")):
+        env_file({"NCCL_IB_TC": "106", "NCCL_ALGO": value})
+    assert f"NCCL_ALGO={value}\n" in merged_conf("", {"NCCL_ALGO": value}), "NCCL takes it as it stands"
+
+
+@given(st.text(st.characters(codec="ascii", min_codepoint=33, max_codepoint=126), max_size=30))
+def test_a_shell_reads_what_is_written(value: str) -> None:
+    """Each value that is taken is one word of a shell, and the value as it stands."""
+    with contextlib.suppress(PolicyError):
+        assert shlex.split(env_file({"NAME": value}).splitlines()[1]) == [f"NAME={value}"]
 
 
 def test_a_range_that_would_choose_nothing_is_left_out() -> None:
