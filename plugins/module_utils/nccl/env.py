@@ -126,7 +126,7 @@ def _refuse(
         tuple(port.gid_index for port in ports if port.gid_index is not None),
     )
     found = check([Setting(name, value, "environment") for name, value in both.items()], node)
-    problems = [finding.cause for finding in found if finding.verdict == FAIL]
+    problems = [f"{bad.evidence}: {bad.cause} … expected: {bad.expected}" for bad in found if bad.verdict == FAIL]
     own, wanted = given.get("NCCL_IB_HCA"), derived.get("NCCL_IB_HCA")
     if own is not None and wanted is not None and own != wanted:
         problems.append(f"environment: NCCL_IB_HCA={own}, and the policy and the node's ports make it {wanted}")

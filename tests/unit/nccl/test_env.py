@@ -93,7 +93,8 @@ def test_a_range_that_would_choose_nothing_is_left_out() -> None:
     ("tuning", "message"),
     [
         ({"NCCL_NTHREADS": 4}, "does not take NCCL_NTHREADS=4"),
-        ({"NCCL_IB_TIMEOUT": 99}, "NCCL_IB_TIMEOUT=99 is out of range"),
+        ({"NCCL_IB_TIMEOUT": 99}, "environment: NCCL_IB_TIMEOUT=99 is out of range.* … expected: 1 to 31"),
+        ({"NCCL_MAX_NCHANNELS": 2}, "environment: NCCL_MAX_NCHANNELS=2: few channels .* … expected: 5 or more, or not"),
         ({"NCCL_PROTO": "Fast"}, "does not know that word"),
         ({"NCCL_IB_TC": 26}, "traffic class 26, and the policy's is 106"),
         ({"NCCL_IB_DISABLE": 1}, "RDMA is switched off"),
