@@ -200,6 +200,26 @@ def test_a_declared_port_that_nccl_does_not_use_fails() -> None:
     assert found.observed == [name for name in declared if name != "mlx5_3"] and "PORT_ACTIVE" in found.remedy
 
 
+def test_eight_ranks_on_eight_ports_with_pxn() -> None:
+    """Each rank sends by its own port, and rank 3 by that of rank 5, whose proxy it uses."""
+    declared = tuple(f"mlx5_{number}" for number in range(8))
+    text = "".join(
+        line.replace("NET/IB/0", f"NET/IB/{int(line.partition(':')[2][:3]) - 100}")
+        for line in eight_ports().splitlines(keepends=True)
+    )
+    text += "a:103:7 [3] NCCL INFO Channel 01/0 : 3[3] -> 13[5] [send] via NET/IB/5(5)/GDRDMA\n"
+    found = by_check(prove(parse_log(text), Expected(ibdevs=declared, ranks=8)))
+    assert {check: finding.verdict for check, finding in found.items()} == PROVEN
+    assert found["nccl_hca"].observed == list(declared)
+    elsewhere = text.replace("NET/IB/5(5)", "Socket/5")
+    assert verdicts(prove(parse_log(elsewhere), Expected(ibdevs=declared, ranks=8)))["nccl_path"] != "pass"
+
+
+def test_a_bond_is_one_port() -> None:
+    text = rank_log("a", 0, *BOTH, ibdev="mlx5_bond_0")
+    assert verdicts(prove(parse_log(text), Expected(ibdevs=("mlx5_bond_0",), ranks=1))) == PROVEN
+
+
 def test_a_port_that_one_host_lacks_is_told_with_that_host() -> None:
     text = rank_log("a", 0, *BOTH).replace("[0]mlx5_0:1/RoCE", "[0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE")
     text += rank_log("b", 1, *BOTH)
