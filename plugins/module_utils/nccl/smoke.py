@@ -478,8 +478,8 @@ def _plumbing() -> Finding:
 def _sums(job: Job, run: Ran) -> list[Finding]:
     names = [member.name for member in job.members]
     if job.tool == NCCL_TESTS:
-        ranks = int(job.ranks) * len(names)
-        return judge_table(parse_table(run.text), ranks=ranks, sizes=job.sizes(), min_busbw=job.min_busbw)
+        whole = int(job.ranks) * len(names)
+        return judge_table(parse_table(run.text), ranks=whole, sizes=job.sizes(), min_busbw=job.min_busbw)
     sweep, first = job.sweep(), job.index == 0
     ranks = None if job.ranks == "gpu" else int(job.ranks)
     return [
