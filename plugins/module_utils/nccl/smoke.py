@@ -18,7 +18,7 @@ from ..parsers.nccl_log import NcclLog, parse_log
 from ..parsers.nccl_tests import parse_table
 from ..policy import parse_policy
 from .company import Company
-from .env import derive, parse_version
+from .env import FINDS_GID, derive, parse_version
 from .explain import Failure, explain
 from .job import MAIN, NCCL_TESTS, SOCKET, TRAINING, Job
 from .node import NodeFacts, look
@@ -409,11 +409,22 @@ def _judge_run(job: Job, node: NodeFacts, run: Ran) -> list[Finding]:
         return []
     return [
         *_without_doubles(inside, said),
+        *_no_gid(job, run.log),
         *(said if job.backend == "nccl" else [_plumbing()]),
         *_sums(job, run),
         *_load(job, run, judged=False),
         *judge_ports(run.samples),
     ]
+
+
+def _no_gid(job: Job, log: NcclLog) -> list[Finding]:
+    """nccl-tests have no worker that knows its NCCL before it starts: an old one was told of no GID."""
+    told = job.tool != NCCL_TESTS or not job.ports or job.version or "NCCL_IB_GID_INDEX" in job.environment
+    if told or not log.release or log.release >= FINDS_GID:
+        return []
+    cause = f"NCCL {log.version} takes a GID by its index, was told none, and uses that of index 0, no RoCE v2 address"
+    remedy = f"nccl_smoke_nccl_version: {log.version}, which sets NCCL_IB_GID_INDEX; or NCCL 2.21 or newer"
+    return [Finding("nccl_error", FAIL, observed=log.version, evidence="NCCL version", cause=cause, remedy=remedy)]
 
 
 def _followed(run: Ran) -> Finding:

@@ -397,6 +397,37 @@ def test_mpirun_shows_the_ranks_of_all_hosts() -> None:
     assert verdict == "unknown" and "8 of 16 ranks" in cause
 
 
+@pytest.mark.parametrize(
+    ("version", "changes", "told"),
+    [
+        ("2.20.5", {}, True),
+        ("2.21.5", {}, False),
+        ("2.20.5", {"version": "2.20.5"}, False),
+        ("2.20.5", {"environment": {"NCCL_IB_GID_INDEX": 3}}, False),
+        ("2.20.5", {"tool": "torch"}, False),  # its worker sees to it
+    ],
+)
+def test_nccl_tests_with_an_old_nccl_that_was_told_of_no_gid(
+    version: str, changes: dict[str, t.Any], told: bool
+) -> None:
+    port = "/sys/class/infiniband/mlx5_0/ports/1"
+    log = f"h0:0:9 [0] NCCL INFO NCCL version {version}+cuda12.4\n" + "".join(ib_log(rank, 16) for rank in range(16))
+    host = Node((log, 0, 1))
+    host.outputs["rdma -j link show"] = json.dumps([{"ifname": "mlx5_0", "port": 1, "netdev": "ens1np0"}])
+    host.files.update(
+        {
+            f"{port}/gids/3": "0000:0000:0000:0000:0000:ffff:0a00:0001",
+            f"{port}/gid_attrs/types/3": "RoCE v2",
+            f"{port}/gid_attrs/ndevs/3": "ens1np0",
+            f"{port}/link_layer": "Ethernet",
+        }
+    )
+    options: dict[str, t.Any] = {"tool": "nccl_tests", "ranks": "8", "ports": ({"name": "ens1np0"},), "compare": False}
+    result = run_smoke(host, dataclasses.replace(JOB, **{**options, **changes}), refuse_busy=False)  # type: ignore[arg-type]
+    causes = [cause for _check, cause in failed(result) if "takes a GID by its index" in cause]
+    assert len(causes) == told, result["findings"]
+
+
 def test_gloo_proves_plumbing_only_and_says_so() -> None:
     result = part(Node((said(), 0, 2)), backend="gloo", ranks="1")
     assert {f["check"]: f["verdict"] for f in result["findings"]} == {"nccl_path": "skipped", "nccl_smoke": "pass"}
