@@ -33,7 +33,14 @@ class ToolMissing(HostError):
 
 
 class CommandTimeout(HostError):
-    """A command was ended because it ran past its time limit."""
+    """A command was ended because it ran past its time limit.
+
+    printed: what it had printed until then, where that is known
+    """
+
+    def __init__(self, message: str, printed: str = "") -> None:
+        super().__init__(message)
+        self.printed = printed
 
 
 class Unreadable(RoceError):

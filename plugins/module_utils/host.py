@@ -91,21 +91,29 @@ class Process:
             return None
         return Done(self.argv, self._popen.returncode, out or "", err or "")
 
-    def end(self) -> Done:
+    def end(self, limit: float | None = None) -> Done:
         """Kill the whole process group and return what the command had printed until then.
 
-        Raises CommandTimeout when it does not go: the run goes on without it and lets go of the node.
+        Raises CommandTimeout when it is not gone after ``limit`` seconds (by default a few): the run goes on without it
+        and lets go of the node.
         """
+        limit = _END_LIMIT_S if limit is None else limit
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._popen.pid, signal.SIGKILL)
         try:
-            out, err = self._popen.communicate(timeout=_END_LIMIT_S)
+            out, err = self._popen.communicate(timeout=limit)
         except subprocess.TimeoutExpired as exc:
             raise CommandTimeout(
-                f"{' '.join(self.argv)}: killed, and not gone {_END_LIMIT_S:g} s later: process {self._popen.pid}, or"
-                " one that it started, hangs in the kernel; it was left behind"
+                f"{' '.join(self.argv)}: killed, and not gone {limit:g} s later: process {self._popen.pid}, or"
+                " one that it started, hangs in the kernel; it was left behind",
+                _text(exc.stdout) + _text(exc.stderr),
             ) from exc
         return Done(self.argv, self._popen.returncode, out or "", err or "")
+
+
+def _text(printed: bytes | None) -> str:
+    """What was read before a time-out, which Python hands over undecoded."""
+    return (printed or b"").decode("utf-8", "replace")
 
 
 class Host:

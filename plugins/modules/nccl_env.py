@@ -60,7 +60,8 @@ options:
   environment:
     description:
       - More variables, such as C(NCCL_PROTO), C(NCCL_MAX_NCHANNELS) or C(NCCL_NET_GDR_LEVEL).
-      - What is out of range, or contradicts the policy, is refused.
+      - What is out of range, or contradicts the policy, is refused, and with O(env_file) what a shell would not take as
+        it stands, such as a semicolon.
     type: dict
     default: {}
   conf:

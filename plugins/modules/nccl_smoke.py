@@ -50,6 +50,11 @@ options:
         description: Its address on the interface of the rendezvous. Empty is a finding.
         type: str
         required: true
+  absent:
+    description: Hosts that should take part and do not. What is right is V(unknown) then, since it is not of them.
+    type: list
+    elements: str
+    default: []
   run:
     description: Any text that tells this run from others, the same on all hosts.
     type: str
@@ -83,7 +88,10 @@ options:
     type: dict
     default: {}
   tool:
-    description: V(torch) runs the worker of role C(nccl_smoke) by torchrun, V(nccl_tests) runs O(nccl_tests) by mpirun.
+    description:
+      - V(torch) runs the worker of role C(nccl_smoke) by torchrun, V(nccl_tests) runs O(nccl_tests) by mpirun.
+      - mpirun hands the first host's variables to all ranks. Hosts whose ports or interfaces have other names are
+        refused.
     type: str
     choices: [torch, nccl_tests]
     default: torch
@@ -156,7 +164,9 @@ options:
     type: str
     default: ""
   prefix:
-    description: What stands in front of the command, such as C(docker run --rm --name X IMAGE) as a list of words.
+    description:
+      - What stands in front of the command, such as C(docker run --rm --name X IMAGE) as a list of words.
+      - With O(tool=nccl_tests) no C(run) of an engine, but a container with sshd that runs on each host.
     type: list
     elements: str
     default: []
@@ -177,6 +187,11 @@ options:
     description: The program of nccl-tests, where the ranks run.
     type: str
     default: all_reduce_perf
+  mpirun_arguments:
+    description: More arguments of mpirun for O(tool=nccl_tests), such as C(--mca plm_rsh_args "-p 2222").
+    type: list
+    elements: str
+    default: []
   min_busbw:
     description:
       - Least bus bandwidth of each operation at the largest size, in GB/s.
@@ -239,6 +254,11 @@ runs:
   returned: success
   type: list
   elements: dict
+nccl_version:
+  description: Version of NCCL as it printed it, or a rank. Empty where none was seen, and in check mode.
+  returned: success
+  type: str
+  sample: 2.28.9
 """
 
 import typing as t
@@ -294,9 +314,11 @@ def job(params: dict[str, t.Any]) -> Job:
     return Job(
         **{key: params[key] for key in JOB_SPEC},
         members=tuple(Member(host["name"], host["address"]) for host in params["hosts"]),
+        absent=tuple(params["absent"]),
         ports=tuple(params["ports"]),
         operations=tuple(params["operations"]),
         training_arguments=tuple(params["training_arguments"]),
+        mpirun_arguments=tuple(params["mpirun_arguments"]),
         version=params["nccl_version"],
         prefix=tuple(params["prefix"]),
         cleanup=tuple(tuple(map(str, argv)) for argv in params["cleanup"]),
@@ -308,6 +330,7 @@ def main() -> None:
         argument_spec={
             **JOB_SPEC,
             "hosts": {"type": "list", "elements": "dict", "required": True, "options": HOST_SPEC},
+            "absent": {"type": "list", "elements": "str", "default": []},
             "ports": {"type": "list", "elements": "dict", "default": [], "options": PORT_SPEC},
             "operations": {
                 "type": "list",
@@ -316,6 +339,7 @@ def main() -> None:
                 "default": ["all_reduce"],
             },
             "training_arguments": {"type": "list", "elements": "str", "default": []},
+            "mpirun_arguments": {"type": "list", "elements": "str", "default": []},
             "nccl_version": {"type": "str", "default": ""},
             "prefix": {"type": "list", "elements": "str", "default": []},
             "cleanup": {"type": "list", "elements": "list", "default": []},

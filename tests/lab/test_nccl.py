@@ -26,8 +26,8 @@ if how == "die":
              "  rank      : 1 (local_rank: 0)\\n  exitcode  : -9 (pid: 1)\\n")
 time.sleep(1000 if how == "hang" or os.environ.get("HOW") == "die" else 1)
 row = {"operation": "all_reduce", "size": 1024, "iterations": 1, "time_us": 1.0, "algbw": 1.0, "busbw": 1.0, "wrong": 0}
-for event in ({"event": "facts", "rank": rank}, {"event": "ranks", "hosts": ["node1", "node2"]},
-              {"event": "row", **row}, {"event": "end"}):
+for event in ({"event": "facts", "rank": rank}, {"event": "ranks", "host": "node1", "ranks": 1},
+              {"event": "ranks", "host": "node2", "ranks": 1}, {"event": "row", **row}, {"event": "end"}):
     print("@lossless-roce " + json.dumps(event))
 """
 FOLDER = "/root/stand-in"

@@ -50,6 +50,11 @@ def test_a_command_whose_end_never_comes_is_left_behind_with_an_error(monkeypatc
     try:
         with pytest.raises(CommandTimeout, match="sleep 98760: killed, and not gone 0.3 s later: process"):
             Host().run("sh", "-c", "setsid sleep 98761 & exec sleep 98760", timeout=0.3)
+        process = Host().start("sh", "-c", r"printf 'evid\377ence\n'; setsid sleep 98761 & exec sleep 98760")
+        assert process.wait(0.3) is None
+        with pytest.raises(CommandTimeout, match=r"not gone 0.4 s later") as left:
+            process.end(0.4)
+        assert left.value.printed == "evid\N{REPLACEMENT CHARACTER}ence\n"
     finally:
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             if path.exists() and path.read_bytes().split(b"\0")[:2] == [b"sleep", b"98761"]:

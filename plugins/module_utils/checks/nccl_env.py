@@ -48,6 +48,7 @@ _RANGES: dict[str, tuple[int, int]] = {
     "NCCL_CROSS_NIC": (0, 2),
     "NCCL_IB_GID_INDEX": (-1, 255),
 }
+_FEW = 5  # channels that are not few
 _WORDS: dict[str, tuple[str, ...]] = {
     "NCCL_PROTO": _PROTOS,
     "NCCL_ALGO": _ALGOS,
@@ -203,10 +204,13 @@ def _threads(setting: Setting, _node: Node) -> Finding | None:
 
 
 def _few_channels(setting: Setting, _node: Node) -> Finding | None:
-    if setting.name not in ("NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS") or _number(setting.value) not in range(1, 5):
+    if setting.name not in ("NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS") or _number(setting.value) not in range(1, _FEW):
         return None
-    cause = "few channels bound NCCL's bandwidth: they are how it spreads work over processors of the GPU and over NICs"
-    return _of(setting, "not set", cause, "leave it out; measure before setting it")
+    cause = (
+        f"{setting.name}={setting.value}: few channels bound NCCL's bandwidth: by them it spreads work over processors"
+        " of the GPU and over NICs"
+    )
+    return _of(setting, f"{_FEW} or more, or not set", cause, "leave it out; measure before setting it")
 
 
 def _misnamed(setting: Setting, _node: Node) -> Finding | None:

@@ -15,7 +15,7 @@ import socket
 import socketserver
 import threading
 import typing as t
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from ..errors import HostError
 
@@ -34,6 +34,7 @@ class Status:
     """Where a host stands: the run it takes part in, its step of so many, and whether it is through.
 
     left_s: seconds left, by what the steps until now took
+    values: what the others need to know of this host
     """
 
     run: str
@@ -42,6 +43,7 @@ class Status:
     steps: int = 0
     left_s: float = 0.0
     done: bool = False
+    values: dict[str, str] = field(default_factory=dict)
 
 
 class _Handler(socketserver.BaseRequestHandler):
@@ -95,7 +97,7 @@ def _ask_one(address: str, port: int) -> Status:
 def _status(line: bytes) -> Status:
     """What a host answered. Raises ValueError or TypeError when it was another program."""
     status = Status(**json.loads(line))
-    if not isinstance(status.step, int) or not isinstance(status.run, str):
+    if not (isinstance(status.step, int) and isinstance(status.run, str) and isinstance(status.values, dict)):
         raise TypeError
     return status
 

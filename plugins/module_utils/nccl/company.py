@@ -42,13 +42,25 @@ def ask_member(address: str, port: int) -> Status | None:
 
 
 class Company:
-    """This host's view of the others. The order of ``members`` is that of the ranks."""
+    """This host's view of the others. The order of ``members`` is that of the ranks.
 
-    def __init__(self, host: Host, members: t.Sequence[Member], name: str, run: str, *, ask_: Ask = ask_member) -> None:
+    values: what the others may ask for
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        members: t.Sequence[Member],
+        name: str,
+        run: str,
+        *,
+        values: t.Mapping[str, str] | None = None,
+        ask_: Ask = ask_member,
+    ) -> None:
         self._host, self._ask, self._run = host, ask_, run
         self._members = list(members)
         self.index = [member.name for member in members].index(name)
-        self.status = Status(run, name)
+        self.status = Status(run, name, values=dict(values or {}))
         self._quiet: dict[str, float] = {}  # name -> since when it has not answered
         self._ended: set[str] = set()
 
@@ -97,6 +109,11 @@ class Company:
         status = self._ask(member.address, PORT + index)
         return status if status is not None and status.run == self._run else None
 
+    def values(self) -> dict[str, dict[str, str]]:
+        """Name of each other host that answers -> its values, as the first host sees them."""
+        looks = {member.name: self._look(member) for member in self._watched()}
+        return {name: status.values for name, status in looks.items() if status is not None}
+
     def culprit(self) -> tuple[str, str]:
         """Name of the host whose part failed, and how; empty while all are well."""
         for member in self._watched():
@@ -140,6 +157,8 @@ class Company:
             looks = [(member.name, self._look(member)) for member in self._watched()]
             told |= {name for name, status in looks if status is not None and status.step in (FAILED, FOLLOWED)}
             if len(told) == len(looks):
+                # Where they stay away as well it must be seen that we know.
+                self._host.sleep(_SEEN_S)
                 break
             self._host.sleep(_POLL_S)
 

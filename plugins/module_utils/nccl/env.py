@@ -25,6 +25,8 @@ ENV_HEADER = "# Written by lossless.roce from the policy."
 FINDS_GID = (2, 21)
 # A range as wide as this would choose nothing.
 _WIDEST_PREFIX = 8
+# What means something to a shell in an assignment.
+_OF_SHELLS = set(";&|<>()$`\\\"'~")
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{0,100}")
 # A line of nccl.conf as NCCL reads it: a carriage return belongs to the value.
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
@@ -124,7 +126,7 @@ def _refuse(
         tuple(port.gid_index for port in ports if port.gid_index is not None),
     )
     found = check([Setting(name, value, "environment") for name, value in both.items()], node)
-    problems = [finding.cause for finding in found if finding.verdict == FAIL]
+    problems = [f"{bad.evidence}: {bad.cause} … expected: {bad.expected}" for bad in found if bad.verdict == FAIL]
     own, wanted = given.get("NCCL_IB_HCA"), derived.get("NCCL_IB_HCA")
     if own is not None and wanted is not None and own != wanted:
         problems.append(f"environment: NCCL_IB_HCA={own}, and the policy and the node's ports make it {wanted}")
@@ -152,5 +154,15 @@ def merged_conf(text: str, variables: t.Mapping[str, str]) -> str:
 
 
 def env_file(variables: t.Mapping[str, str]) -> str:
-    """A file for a shell, for EnvironmentFile= of a unit and for --env-file of docker and podman alike."""
+    """A file for a shell, for EnvironmentFile= of a unit and for --env-file of docker and podman alike.
+
+    Raises PolicyError for a value that a shell would not take as it stands: docker takes quotes for a part of it.
+    """
+    for name, value in variables.items():
+        found = "".join(sorted(_OF_SHELLS & set(value)))
+        if found:
+            raise PolicyError(
+                f"environment: {name}={value} holds {found}, which a shell that reads the file takes for its own"
+                " … a value without it, or env_file empty (NCCL reads nccl.conf by itself), was expected"
+            )
     return f"{ENV_HEADER}\n" + "".join(f"{name}={value}\n" for name, value in variables.items())

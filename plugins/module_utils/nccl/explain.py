@@ -8,6 +8,8 @@ import re
 import typing as t
 from dataclasses import dataclass
 
+from .results import MARK
+
 _ROOT_CAUSE = re.compile(
     r"Root Cause.{0,400}?rank\s+: (?P<rank>[0-9]{1,6}) \(local_rank: [0-9]{1,4}\)\s+exitcode\s+: "
     r"(?P<code>-?[0-9]{1,4})",
@@ -54,19 +56,19 @@ _KNOWN: tuple[tuple[str, Build], ...] = (
         ),
     ),
     (
-        r"(?:Unable to find image|No such image|pull access denied|manifest unknown|image not known)[^\n]{0,160}",
-        lambda m: Failure("no_image", m.group(0), "role pytorch_image brings the image to every node"),
-    ),
-    (
-        r"(?:Cannot connect to the Docker daemon|Error response from daemon:|(?:^|\n)Error: )[^\n]{0,240}",
-        lambda m: Failure("engine", f"the container was not started: {m.group(0).strip()}", "see the engine's message"),
-    ),
-    (
         r'"kind": "no_gpu"',
         lambda _m: Failure(
             "no_gpu",
             "PyTorch sees no GPU where the ranks run",
             "give the container its GPUs (--gpus all, or --device nvidia.com/gpu=all); without GPUs backend gloo",
+        ),
+    ),
+    (
+        r'"kind": "gid_index", "text": "([^"]{1,300})"',
+        lambda m: Failure(
+            "gid_index",
+            m.group(1),
+            "NCCL 2.21 or newer, which finds GIDs by itself; or give all ports the same addresses in the same order",
         ),
     ),
     (
@@ -90,6 +92,18 @@ _KNOWN: tuple[tuple[str, Build], ...] = (
         lambda _m: Failure("gpu_memory", "the GPU's memory is full", "end other jobs, or a smaller nccl_smoke_end"),
     ),
 )
+# What an engine says. Before a container that did start it may have said as much, such as that it pulls the image.
+_ENGINE: tuple[tuple[str, Build], ...] = (
+    (
+        r"(?:Unable to find image|No such image|pull access denied|manifest unknown|image not known)[^\n]{0,160}",
+        lambda m: Failure("no_image", m.group(0), "role pytorch_image brings the image to every node"),
+    ),
+    (
+        r"(?:Cannot connect to the Docker daemon|Error response from daemon:|(?:^|\n)Error: )[^\n]{0,240}",
+        lambda m: Failure("engine", f"the container was not started: {m.group(0).strip()}", "see the engine's message"),
+    ),
+)
+_STARTED = re.compile(rf"{MARK}|Traceback \(most recent call last\)|\bNCCL (?:INFO|WARN|version)\b")
 _PEER = re.compile(
     r"Connection (?:closed|reset) by (?:remote )?peer|Broken pipe|[Rr]emote process (?:has )?(?:exited|terminated)"
     r"|ncclRemoteError|recvValue failed|Watchdog caught collective operation timeout|Socket [Tt]imeout"
@@ -99,15 +113,11 @@ _PEER = re.compile(
 
 def explain(text: str, rc: int, limit: float | None = None) -> Failure:
     """The failure of a run that ended with ``rc``, or was ended after ``limit`` seconds."""
-    for pattern, build in _KNOWN:
-        if found := re.search(pattern, text):
-            return build(found)
-    killed = _killed(text)
-    if killed:
-        return killed
-    rendezvous = _rendezvous(text)
-    if rendezvous:
-        return rendezvous
+    named = _first(_KNOWN, text) or _killed(text) or _rendezvous(text)
+    if named is None and not _STARTED.search(text):
+        named = _first(_ENGINE, text)
+    if named is not None:
+        return named
     said = _last_exception(text)
     if limit is not None:
         return Failure(
@@ -120,6 +130,12 @@ def explain(text: str, rc: int, limit: float | None = None) -> Failure:
         cause = f"a rank lost its peer{f': {said}' if said else ''}"
         return Failure("peer_gone", cause, "look at the rank that failed first", consequence=True)
     return Failure("exit", f"the run ended with status {rc}{f': {said}' if said else ''}", "see the log of the run")
+
+
+def _first(known: tuple[tuple[str, Build], ...], text: str) -> Failure | None:
+    """The failure of the first pattern that fits."""
+    hits = ((build, re.search(pattern, text)) for pattern, build in known)
+    return next((build(found) for build, found in hits if found), None)
 
 
 def _killed(text: str) -> Failure | None:

@@ -13,6 +13,10 @@ from .results import OPERATIONS
 
 TORCH, NCCL_TESTS = "torch", "nccl_tests"
 MAIN, SOCKET, TRAINING = "main", "socket", "training"
+# How role nccl_smoke begins the names of its containers; they end in the run.
+_CONTAINER = "lossless-roce-nccl-"
+# What follows from the ports and interfaces of a host, and not from the policy alone.
+_OF_ONE_HOST = ("NCCL_IB_HCA", "NCCL_SOCKET_IFNAME", "NCCL_IB_ADDR_RANGE", "NCCL_IB_GID_INDEX")
 # The comparison without RDMA is short: one size, not larger than this.
 _COMPARED_SIZE = 64 << 20
 # Inside a container a killed client leaves its program running: there a limit of its own ends it.
@@ -23,7 +27,7 @@ _INNER_SLACK_S = 30
 class Job:
     """A smoke test as one host runs its part. Sizes in bytes, limits in seconds.
 
-    members: all hosts in the order of their ranks; name: this one
+    members: all hosts in the order of their ranks; name: this one; absent: hosts that should be there and are not
     ranks: ranks on each host, or ``gpu`` for one a GPU
     prefix: what stands in front of the command, as docker run does; cleanup: commands after each run
     gdr: whether GPUDirect is asked for; force_ib: NCCL_NET=IB, so that no fallback can happen
@@ -33,6 +37,7 @@ class Job:
     members: tuple[Member, ...]
     run: str
     interface: str
+    absent: tuple[str, ...] = ()
     ports: tuple[t.Mapping[str, t.Any], ...] = ()
     policy: t.Mapping[str, t.Any] = field(default_factory=dict)
     tool: str = TORCH
@@ -58,6 +63,7 @@ class Job:
     python: str = "python3"
     folder: str = "/var/lib/lossless-roce/nccl"
     nccl_tests: str = "all_reduce_perf"
+    mpirun_arguments: tuple[str, ...] = ()
     min_busbw: float | None = None
     gpu_target: float = 80.0
     barrier_limit: float = 120.0
@@ -84,6 +90,12 @@ class Job:
             raise PolicyError("ranks: gpu, and backend gloo uses no GPU … a number was expected")
         if self.tool == NCCL_TESTS and (self.ranks == "gpu" or self.backend != "nccl"):
             raise PolicyError("tool: nccl_tests needs backend nccl and a number of ranks a host")
+        if self.tool == NCCL_TESTS and not self.one_host and self.prefix[1:2] == ("run",):
+            raise PolicyError(
+                f"tool: nccl_tests, and {self.prefix[0]} run (nccl_smoke_image) … one container running on each"
+                f" host, with sshd inside, was expected (nccl_smoke_prefix: {self.prefix[0]} exec NAME): mpirun of the"
+                " first host starts all ranks by ssh (its port by nccl_smoke_mpirun_arguments)"
+            )
         self._check_limits()
 
     def _check_limits(self) -> None:
@@ -105,6 +117,18 @@ class Job:
         """Place of this host among the members; 0 has rank 0."""
         return [member.name for member in self.members].index(self.name)
 
+    def containers(self) -> list[str]:
+        """The command that names containers of smoke tests that run; empty where the prefix starts none."""
+        words = self.prefix
+        if not any(word == "--name" and name.startswith(_CONTAINER) for word, name in zip(words, words[1:])):
+            return []
+        return [words[0], "ps", "--filter", f"name={_CONTAINER}", "--format", "{{.Names}}"]
+
+    def of_others(self, listed: str) -> list[str]:
+        """Of the names that the engine listed those of other runs."""
+        names = [name for name in listed.split() if name.startswith(_CONTAINER)]
+        return [name for name in names if not name.endswith(f"-{self.run}")]
+
     def labels(self) -> list[str]:
         """The runs, in order."""
         compare = self.compare and self.backend == "nccl" and self.tool == TORCH and not self.one_host
@@ -114,8 +138,8 @@ class Job:
             *([TRAINING] if self.training_steps and self.tool == TORCH else []),
         ]
 
-    def run_variables(self, label: str, derived: t.Mapping[str, str], gid_index: int | None) -> dict[str, str]:
-        """The environment of a run."""
+    def run_variables(self, label: str, derived: t.Mapping[str, str], gid_indexes: str) -> dict[str, str]:
+        """The environment of a run. gid_indexes: those of the ports, which the worker of an NCCL before 2.21 needs."""
         always = {"LOSSLESS_ROCE_HOST": self.name, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
         if self.backend == "gloo":
             given = {name: value for name, value in derived.items() if name in self.environment}
@@ -126,8 +150,12 @@ class Job:
             return {**always, **debug, **kept, "NCCL_IB_DISABLE": "1", "NCCL_NET": "Socket"}
         # No silent fallback in an acceptance run. One host alone needs no network.
         forced = {"NCCL_NET": "IB"} if self.force_ib and not self.accept_socket and not self.one_host else {}
-        gid = {"LOSSLESS_ROCE_GID_INDEX": str(gid_index)} if gid_index is not None else {}
+        gid = {"LOSSLESS_ROCE_GID_INDEX": gid_indexes} if gid_indexes else {}
         return {**always, **debug, **gid, **forced, **derived}
+
+    def own_variables(self, derived: t.Mapping[str, str]) -> dict[str, str]:
+        """The variables that may differ from host to host."""
+        return {name: derived[name] for name in _OF_ONE_HOST if name in derived}
 
     def command(self, label: str, variables: t.Mapping[str, str]) -> list[str]:
         """The argument vector of a run on this host."""
@@ -185,6 +213,7 @@ class Job:
         return [
             *("mpirun", "--allow-run-as-root", "--host", hosts, "-np", str(int(self.ranks) * len(self.members))),
             *("--mca", "btl_tcp_if_include", self.interface, "--mca", "oob_tcp_if_include", self.interface),
+            *self.mpirun_arguments,
             *exported,
             *(self.nccl_tests, "-b", str(self.begin), "-e", str(self.end), "-f", str(self.factor), "-g", "1"),
             *("-c", "1", "-w", str(self.warmup), "-n", str(self.iterations)),

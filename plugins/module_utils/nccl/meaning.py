@@ -31,6 +31,10 @@ _STATUS = {
     ),
     13: ("receiver not ready for too long: the peer posts no receive buffers", "look at the peer: it hangs or died"),
 }
+_OPEN = (
+    "its node /dev/infiniband/uverbs* must be there, and allowed for the ranks' user: in a container"
+    " --device lossless.roce/rdma=all"
+)
 _MEANING = {
     "memlock": (
         "memory could not be registered: the limit on locked memory is too low",
@@ -61,9 +65,12 @@ _MEANING = {
 }
 
 
-def failures(log: NcclLog) -> list[Finding]:
-    """A finding for each cause among the warnings. What only follows from a cause is left out."""
-    told = [(_kind(trouble), trouble) for trouble in log.troubles]
+def failures(log: NcclLog, ibdevs: t.Collection[str] = ()) -> list[Finding]:
+    """A finding for each cause among the warnings. What only follows from a cause is left out.
+
+    ibdevs: RDMA devices that NCCL is to use; empty: any
+    """
+    told = [(_kind(trouble), trouble) for trouble in log.troubles if _matters(trouble, log, ibdevs)]
     causes = [(kind, trouble) for kind, trouble in told if kind not in (*_CONSEQUENCES, *_NOT_HERE)]
     if not causes:
         # An unknown warning beside channels that work is no failure: the run's own end decides.
@@ -73,6 +80,18 @@ def failures(log: NcclLog) -> list[Finding]:
     for kind, trouble in causes:
         seen.setdefault(_sameness(kind, trouble), _finding(kind, trouble))
     return list(seen.values())
+
+
+def _matters(trouble: Trouble, log: NcclLog, ibdevs: t.Collection[str]) -> bool:
+    """NCCL opens all devices before it looks at NCCL_IB_HCA, and a container has only those that it was given."""
+    if trouble.kind != "open_device":
+        return True
+    device = trouble.facts.get("device")
+    if device is not None and ibdevs:
+        return device in ibdevs
+    # The library's warning names no device, NCCL's that follows does.
+    named = any(other.kind == "open_device" and "device" in other.facts for other in log.troubles)
+    return not log.channels and (device is not None or not named)
 
 
 def _kind(trouble: Trouble) -> str:
@@ -104,6 +123,8 @@ def _meaning(kind: str, trouble: Trouble) -> tuple[str, str]:
         return f"status {status}, {cause}{_gids(facts)}", remedy
     if kind == "modify_qp":
         return _modify_qp(facts)
+    if kind == "open_device":
+        return f"{facts.get('device', 'an RDMA device')} could not be opened where the ranks run", _OPEN
     return _MEANING[kind]
 
 

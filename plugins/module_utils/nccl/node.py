@@ -33,10 +33,12 @@ class NodeFacts:
     networks: dict[str, list[Interface]] = field(default_factory=dict)
 
     @property
-    def gid_index(self) -> int | None:
-        """The index of the ports' RoCE v2 GIDs, where it is one for all."""
+    def gid_indexes(self) -> str:
+        """The indexes of the ports' RoCE v2 GIDs: ``3``, or ``3,5`` where they differ; ``none`` for a port without."""
         indexes = {fact.gid_index for fact in self.facts}
-        return indexes.pop() if len(indexes) == 1 else None
+        return ",".join(
+            [*map(str, sorted(i for i in indexes if i is not None)), *(["none"] if None in indexes else [])]
+        )
 
 
 def look(host: Host, declared: DeclaredPorts) -> NodeFacts:

@@ -51,7 +51,7 @@ class Expected:
 
 def prove(log: NcclLog, expected: Expected) -> list[Finding]:
     """Findings on what went wrong, on the path, on its ports and on GPUDirect; one cause is one finding."""
-    wrong = failures(log)
+    wrong = failures(log, expected.ibdevs)
     if wrong and not log.channels:
         return wrong
     if expected.one_host:
@@ -86,10 +86,28 @@ def _path(log: NcclLog, expected: Expected) -> Finding:
     if nvlink:
         cause = f"channels between nodes go over NVLink ({_named(nvlink)}): they say nothing on RoCE"
         return _of("nccl_path", FAIL, log, cause, "NCCL_MNNVL_ENABLE=0 for this test")
+    astray = _astray(log, expected)
+    if astray and not _incomplete(log, expected):
+        cause = f"channels to ranks of other hosts are said to stay inside this one ({_named(astray)}, {astray[0].via})"
+        return _of("nccl_path", FAIL, log, f"{cause}: NCCL takes the hosts for one", _ONE_FOR_TWO)
     unproven = _unproven(log, expected)
     if unproven:
         return _of("nccl_path", UNKNOWN, log, unproven, _HOW_TO_LOG)
     return _of("nccl_path", PASS, log)
+
+
+_ONE_FOR_TWO = "no NCCL_HOSTID that hosts share; hosts that have name and boot_id in common need one each"
+
+
+def _astray(log: NcclLog, expected: Expected) -> list[Channel]:
+    """Channels that do not leave the node, and whose other end is none of the ranks that the log shows on it."""
+    homes = {rank: host_of(process) for process, rank in log.ranks.items()}
+    homes.update((channel.rank, host_of(channel.process)) for channel in log.channels if channel.process)
+    local = [channel for channel in log.channels if channel.process and not channel.network]
+    if expected.ranks is None and log.nranks is None:
+        # Of an excerpt nobody knows which ranks it leaves out.
+        local = [channel for channel in local if channel.other in homes]
+    return [channel for channel in local if homes.get(channel.other) != host_of(channel.process)]
 
 
 _HOW_TO_LOG = "the whole output of every rank with NCCL_DEBUG=INFO, up to the first collective and past it"
@@ -241,7 +259,45 @@ def _ports(log: NcclLog, expected: Expected) -> list[Finding]:
                 observed=sorted(used),
             )
         ]
+    left_out = _left_out(log, expected)
+    if left_out:
+        return [_of("nccl_hca", *left_out, expected=list(expected.ibdevs), observed=sorted(_listed(log.hcas)))]
     return [_right("nccl_hca", log, expected, sorted(used), list(expected.ibdevs))]
+
+
+def _left_out(log: NcclLog, expected: Expected) -> tuple[str, NcclLog, str, str] | None:
+    """Verdict, log, cause and remedy where a declared port is not among those that NCCL lists; else None.
+
+    One that is listed and has no channel is right: with few ranks there are fewer channels than ports.
+    """
+    lacking = {
+        process: set(expected.ibdevs) - _listed(hca for hca in log.hcas if hca.process == process)
+        for process in {hca.process for hca in log.hcas}
+    }
+    missing = sorted(
+        {
+            f"{name} ({host_of(process)})"
+            for process, names in lacking.items()
+            if process in log.listed
+            for name in names
+        }
+    )
+    if missing:
+        cause = f"declared, and NCCL does not use it: {', '.join(missing)}: its port is not active, or it has no GID"
+        return (
+            FAIL,
+            log,
+            cause,
+            "ibv_devinfo where the ranks run must list it as PORT_ACTIVE, show_gids its RoCE v2 GID",
+        )
+    if any(lacking.values()):
+        return UNKNOWN, log, "the line NET/IB : Using is torn: it may name more ports than can be read", _HOW_TO_LOG
+    return None
+
+
+def _listed(hcas: t.Iterable[Hca]) -> set[str]:
+    """RDMA devices by name. A merged one is named after its ports."""
+    return {name for hca in hcas for name in hca.ibdev.split("+")}
 
 
 def _right(check: str, log: NcclLog, wanted: Expected, observed: t.Any, expected: t.Any = None) -> Finding:

@@ -21,6 +21,7 @@ OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 JUDGED_SIZE = 8 << 20
 GLOO = "gloo: this proves launch, rendezvous and sums only, and nothing of NCCL, RDMA or GPUs"
 _MEMORY = "memory or GPU errors (nvidia-smi -q -d ECC, dmesg), then one operation at a time"
+_GPUS = "nvidia-smi -L on that host: a GPU may be lost (dmesg: Xid), or the ranks may not see it (CUDA_VISIBLE_DEVICES)"
 _AGAIN = "run it again; the log of the run shows what stands in the place of the missing rows"
 _LARGEST = 1e300  # what is not below it, as nan and infinity are not, was not measured
 _NUMBERS = ("size", "iterations", "time_us", "algbw", "busbw", "wrong")
@@ -36,7 +37,7 @@ class Results:
     """
 
     facts: list[dict[str, t.Any]] = field(default_factory=list)
-    hosts: list[str] = field(default_factory=list)  # by rank
+    hosts: dict[str, int] = field(default_factory=dict)  # host -> how many ranks it runs
     rows: list[Row] = field(default_factory=list)
     start: dict[str, t.Any] = field(default_factory=dict)
     train: dict[str, t.Any] = field(default_factory=dict)
@@ -68,8 +69,8 @@ def _take(results: Results, event: dict[str, t.Any]) -> None:
     kind = event.pop("event", None)
     if kind == "facts":
         results.facts.append(event)
-    elif kind == "ranks" and isinstance(event.get("hosts"), list):
-        results.hosts = [str(host) for host in event["hosts"]]
+    elif kind == "ranks" and isinstance(event.get("ranks"), int):
+        results.hosts[str(event.get("host"))] = event["ranks"]
     elif kind == "row":
         if isinstance(event.get("operation"), str) and all(map(_is_number, _of(event, _NUMBERS))):
             results.rows.append(event)
@@ -102,23 +103,23 @@ def judge_results(
     first: bool,
     took_s: float = 0.0,
     sweep: t.Mapping[str, int] | None = None,
+    ranks: int | None = None,
 ) -> Finding:
     """Whether the collectives ran on all hosts and gave the right results. The first host speaks for all.
 
     sweep: how many sizes of each operation there should be, where that is known
+    ranks: how many ranks each host should run, where that is known; without it all hosts run the same number
     """
     if not first:
-        cause = "" if backend == "nccl" else GLOO
-        observed = {"ranks": sorted(fact["rank"] for fact in results.facts if _is_number(fact.get("rank")))}
-        return Finding("nccl_smoke", PASS if results.facts else FAIL, observed=observed, cause=cause)
-    wrong = _wrong(results, members)
-    lost = "" if wrong else _lost(results, sweep)
+        return _reported(results, backend)
+    wrong, remedy = _wrong(results, members, ranks)
+    lost = "" if wrong else _lost(results, members, sweep)
     return Finding(
         check="nccl_smoke",
         verdict=FAIL if wrong else UNKNOWN if lost else PASS,
         observed={
-            "ranks": len(results.hosts),
-            "hosts": len(set(results.hosts)),
+            "ranks": sum(results.hosts.values()),
+            "hosts": len(results.hosts),
             **{key: results.facts[0].get(key) for key in ("torch", "nccl", "device") if results.facts},
             "took_s": took_s,
             "start": results.start,
@@ -127,27 +128,54 @@ def judge_results(
         expected={"hosts": len(members), "wrong": 0},
         evidence=f"torchrun, backend {backend}",
         cause=wrong or lost or ("" if backend == "nccl" else GLOO),
-        remedy=_MEMORY if wrong else _AGAIN if lost else "",
+        remedy=remedy or (_AGAIN if lost else ""),
     )
 
 
-def _wrong(results: Results, members: t.Sequence[str]) -> str:
+def _reported(results: Results, backend: str) -> Finding:
+    """That ranks of this host ran, as they say themselves."""
+    observed = {"ranks": sorted(fact["rank"] for fact in results.facts if _is_number(fact.get("rank")))}
+    if results.facts:
+        return Finding("nccl_smoke", PASS, observed=observed, cause="" if backend == "nccl" else GLOO)
+    verdict = UNKNOWN if results.torn else FAIL
+    return Finding("nccl_smoke", verdict, observed=observed, cause="no rank of this host reported", remedy=_AGAIN)
+
+
+def _wrong(results: Results, members: t.Sequence[str], ranks: int | None) -> tuple[str, str]:
+    """What is wrong, and what to do; empty when nothing is."""
+    bad = [row for row in results.rows if row["wrong"]]
+    if bad:
+        return f"wrong results: {bad[0]['wrong']} elements of {bad[0]['operation']} at {bad[0]['size']} bytes", _MEMORY
+    uneven = _uneven(results.hosts, ranks)
+    if uneven:
+        return uneven, _GPUS
+    silent = "" if results.torn else _silent(results, members)
+    return silent, "see the log of the run" if silent else ""
+
+
+def _silent(results: Results, members: t.Sequence[str]) -> str:
+    """What the ranks should have said by the end and did not."""
     missing = sorted(set(members) - set(results.hosts))
     if missing:
         return f"no rank ran on {', '.join(missing)}"
-    if results.end is None or not results.rows:
-        return "the sweep did not come to its end"
-    bad = [row for row in results.rows if row["wrong"]]
-    if bad:
-        return f"wrong results: {bad[0]['wrong']} elements of {bad[0]['operation']} at {bad[0]['size']} bytes"
-    return ""
+    return "the sweep did not come to its end" if results.end is None or not results.rows else ""
 
 
-def _lost(results: Results, sweep: t.Mapping[str, int] | None) -> str:
-    """Which rows are missing; empty when there are all. Nobody knows what a missing row said."""
-    if sweep is None:
-        return f"{results.torn} lines of the ranks could not be read" if results.torn else ""
-    for operation, wanted in sweep.items():
+def _uneven(counts: t.Mapping[str, int], ranks: int | None) -> str:
+    """Which hosts run another number of ranks than they should; empty when all are right."""
+    numbers = list(counts.values())
+    # Of hosts that differ most are right; of two the one that runs more.
+    usual = ranks or max(numbers, key=lambda number: (numbers.count(number), number), default=0)
+    odd = [f"{host} runs {number} ranks" for host, number in counts.items() if number != usual]
+    wanted = f"the others {usual}" if ranks is None else f"{ranks} were asked for"
+    return f"{', '.join(odd)}, {wanted}" if odd else ""
+
+
+def _lost(results: Results, members: t.Sequence[str], sweep: t.Mapping[str, int] | None) -> str:
+    """Which lines are missing; empty when there are all. Nobody knows what a missing one said."""
+    if results.torn and (sweep is None or _silent(results, members)):
+        return f"{results.torn} lines of the ranks could not be read"
+    for operation, wanted in (sweep or {}).items():
         there = sum(row["operation"] == operation for row in results.rows)
         if there < wanted:
             return f"{there} of {wanted} sizes of {operation} are in the output"
@@ -160,7 +188,7 @@ def judge_sweep(
     """Bus bandwidth of each operation's largest size: the slowest is told. Nothing where no row was to be printed."""
     if minimum is None or not results.rows:
         return []
-    lost = _lost(results, sweep)
+    lost = _lost(results, (), sweep)
     if lost:
         cause, expected = f"{lost}: the largest may be missing", {"min_busbw": minimum}
         return [Finding("nccl_busbw", UNKNOWN, expected=expected, cause=cause, remedy=_AGAIN)]
@@ -180,7 +208,7 @@ def judge_busbw(row: Row | None, minimum: float | None, *, of_one_host: bool) ->
     right = row["busbw"] >= minimum
     where = " on one host, which says nothing on the fabric," if of_one_host else ""
     low = f"bus bandwidth of {row['operation']}{where} is {row['busbw']:g} GB/s, {minimum:g} was expected"
-    cause = "" if right else low
+    cause = low if not right else "one host: this says nothing on the fabric" if of_one_host else ""
     remedy = "" if right else "ib_write_bw of each rail first (fabric_test), then channels and GPUDirect"
     return [Finding(verdict=PASS if right else FAIL, cause=cause, remedy=remedy, **place)]
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ..errors import CommandTimeout, RoceError, ToolMissing
-from ..findings import FAIL, SKIPPED, Finding
+from ..findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from ..guards import busy_ports
 from ..parsers.nccl_log import NcclLog, parse_log
 from ..parsers.nccl_tests import parse_table
 from ..policy import parse_policy
 from .company import Company
-from .env import derive, parse_version
+from .env import FINDS_GID, derive, parse_version
 from .explain import Failure, explain
 from .job import MAIN, NCCL_TESTS, SOCKET, TRAINING, Job
 from .node import NodeFacts, look
@@ -40,6 +40,8 @@ if t.TYPE_CHECKING:
     from ..host import Host, Process
 
 _TICK_S = 1.0
+# A killed rank gives back all its GPU memory before it is gone.
+_END_LIMIT_S = 30.0
 _CLEANUP_LIMIT_S = 60.0
 _NO_ADDRESS = "has no address on its interface for the rendezvous"
 # What an engine says of a container that is gone already.
@@ -81,38 +83,57 @@ class Ran:
 
 
 def run_smoke(host: Host, job: Job, *, refuse_busy: bool = True, dry_run: bool = False) -> dict[str, t.Any]:
-    """Run (or in a dry run plan) this host's part: {runs, findings} as plain JSON. Raises RoceError for bad options."""
-    job.check()
+    """Run (or in a dry run plan) this host's part: {runs, findings, nccl_version} as plain JSON.
+
+    Raises RoceError for bad options.
+    """
+    try:
+        job.check()
+        node, derived = _look(host, job)
+        if refuse_busy and not dry_run:
+            _refuse_busy(host, job, node)
+    except RoceError:
+        if not dry_run:
+            _stay_away(host, job)
+        raise
+    commands = {label: _command(job, node, derived, label) for label in job.labels()}
+    if dry_run:
+        planned = [{"label": label, "command": argv} for label, argv in commands.items()]
+        return {"runs": planned, "findings": [_not_run().as_dict()], "nccl_version": ""}
+    runs: list[Ran] = []
+    wrong = _wrong_interface(host, job, node)
+    if wrong is not None:
+        if wrong.verdict == FAIL:
+            _stay_away(host, job)
+    else:
+        for label, argv in commands.items():
+            company = Company(host, job.members, job.name, f"{job.run}-{label}", values=job.own_variables(derived))
+            runs.append(_run(host, job, node, company, Ran(label, argv)))
+            _keep_log(host, job, runs[-1])
+            if not runs[-1].right:
+                break
+    findings = [wrong] if wrong else _judge(job, node, runs)
+    return {
+        "runs": [_as_dict(job, run) for run in runs],
+        "findings": [finding.as_dict() for finding in findings],
+        "nccl_version": next(filter(None, map(_version, runs)), ""),
+    }
+
+
+def _look(host: Host, job: Job) -> tuple[NodeFacts, dict[str, str]]:
+    """The node, and the variables that follow from it. Raises RoceError."""
     node = look(host, job.ports)
-    derived = derive(
+    return node, derive(
         parse_policy(job.policy),
         node.facts,
         version=parse_version(job.version),
         interface=job.interface,
         tuning=job.environment,
     )
-    commands = {label: _command(job, node, derived, label) for label in job.labels()}
-    if dry_run:
-        planned = [{"label": label, "command": argv} for label, argv in commands.items()]
-        return {"runs": planned, "findings": [_not_run().as_dict()]}
-    if refuse_busy:
-        _refuse_busy(host, node)
-    runs: list[Ran] = []
-    wrong = _wrong_interface(host, job, node)
-    if wrong is not None:
-        _stay_away(host, job, wrong)
-    else:
-        for label, argv in commands.items():
-            runs.append(_run(host, job, node, label, argv))
-            _keep_log(host, job, runs[-1])
-            if not runs[-1].right:
-                break
-    findings = [wrong] if wrong else _judge(job, node, runs)
-    return {"runs": [_as_dict(job, run) for run in runs], "findings": [finding.as_dict() for finding in findings]}
 
 
 def _command(job: Job, node: NodeFacts, derived: dict[str, str], label: str) -> list[str]:
-    return job.command(label, job.run_variables(label, derived, node.gid_index))
+    return job.command(label, job.run_variables(label, derived, node.gid_indexes))
 
 
 def _not_run() -> Finding:
@@ -124,7 +145,8 @@ def _not_run() -> Finding:
 # -- before --------------------------------------------------------------------------------------
 
 
-def _refuse_busy(host: Host, node: NodeFacts) -> None:
+def _refuse_busy(host: Host, job: Job, node: NodeFacts) -> None:
+    _refuse_second(host, job)
     reasons = [f"{netdev}: {reason}" for netdev, reason in busy_ports(host, node.ports).items()] if node.ports else []
     if host.which("nvidia-smi") is not None:
         done = host.run("nvidia-smi", "--query-compute-apps=pid,name", "--format=csv,noheader", check=False)
@@ -132,6 +154,20 @@ def _refuse_busy(host: Host, node: NodeFacts) -> None:
         reasons += [f"busy: GPU programs run (pid {line})" for line in lines[:1] if done.rc == 0]
     if reasons:
         raise RoceError(f"{'; '.join(reasons)}; a smoke test would disturb it (when_busy: force overrides)")
+
+
+def _refuse_second(host: Host, job: Job) -> None:
+    """Raise RoceError while the container of another smoke test runs here: one whose end nobody waited for, perhaps."""
+    argv = job.containers()
+    if not argv or host.which(argv[0]) is None:
+        return
+    done = host.run(*argv, check=False)
+    older = job.of_others(done.out) if done.rc == 0 else []
+    if older:
+        raise RoceError(
+            f"busy: container {older[0]} of another smoke test runs … none was expected; where nobody waits for it,"
+            f" {argv[0]} rm -f {older[0]} ends it (when_busy: force overrides)"
+        )
 
 
 def _wrong_interface(host: Host, job: Job, node: NodeFacts) -> Finding | None:
@@ -160,12 +196,15 @@ def _wrong_interface(host: Host, job: Job, node: NodeFacts) -> Finding | None:
     return None
 
 
-def _stay_away(host: Host, job: Job, wrong: Finding) -> None:
+def _stay_away(host: Host, job: Job) -> None:
     """The others need not wait for this host; where it has no address they know that already."""
-    if not job.one_host and wrong.verdict == FAIL and _is_address(job.members[job.index].address):
-        company = Company(host, job.members, job.name, f"{job.run}-{MAIN}")
-        with company.present():
-            company.stay_away(job.barrier_limit)
+    own = [member for member in job.members if member.name == job.name]
+    if job.one_host or len(own) != 1 or not _is_address(own[0].address):
+        return
+    company = Company(host, job.members, job.name, f"{job.run}-{MAIN}")
+    # Where they cannot be told the reason for staying away counts all the same.
+    with contextlib.suppress(RoceError), company.present():
+        company.stay_away(job.barrier_limit)
 
 
 def _is_address(text: str) -> bool:
@@ -191,14 +230,15 @@ def _rendezvous(job: Job, cause: str) -> Finding:
 # -- the run -------------------------------------------------------------------------------------
 
 
-def _run(host: Host, job: Job, node: NodeFacts, label: str, argv: list[str]) -> Ran:
+def _run(host: Host, job: Job, node: NodeFacts, company: Company, ran: Ran) -> Ran:
     """One run from the barrier to its end."""
-    ran = Ran(label, argv)
-    company = Company(host, job.members, job.name, f"{job.run}-{label}")
     with contextlib.nullcontext() if job.one_host else company.present():
         missing, ran.culprit = company.gather(job.barrier_limit) if not job.one_host else ([], "")
-        if missing or ran.culprit:
+        if missing:
             ran.failure = None if ran.culprit else _nobody_came(missing, job)
+        elif job.tool == NCCL_TESTS and company.first and not job.one_host:
+            ran.failure = _other_variables(job.name, company.status.values, company.values())
+        if ran.failure or ran.culprit:
             company.leave(ran.culprit or job.name)
             return ran
         started = host.now()
@@ -219,6 +259,20 @@ def _nobody_came(missing: list[str], job: Job) -> Failure:
     )
 
 
+def _other_variables(name: str, own: t.Mapping[str, str], others: dict[str, dict[str, str]]) -> Failure | None:
+    """Hosts whose ports or interfaces have other names than the first host's, which mpirun hands to all."""
+    for other, values in others.items():
+        for key in sorted({*own, *values}):
+            if own.get(key) != values.get(key):
+                said = f"{key} is {own.get(key, 'not set')} on {name}, and {values.get(key, 'not set')} on {other}"
+                return Failure(
+                    "variables",
+                    f"{said}: mpirun hands the first host's to the ranks of all hosts",
+                    "nccl_smoke_tool torch, whose hosts have each their own; or the same names on all of them",
+                )
+    return None
+
+
 def _launch(host: Host, job: Job, node: NodeFacts, company: Company, ran: Ran) -> None:
     sampler = Sampler(host, node.ports)
     process: Process | None = None
@@ -230,7 +284,7 @@ def _launch(host: Host, job: Job, node: NodeFacts, company: Company, ran: Ran) -
     finally:
         if process is not None and ran.text == "":
             _end(process, ran)
-        ran.left_behind = _clean_up(host, job)
+        ran.left_behind = "; ".join(filter(None, (ran.left_behind, _clean_up(host, job))))
         ran.samples = sampler.finish()
 
 
@@ -255,10 +309,10 @@ def _watch(host: Host, job: Job, company: Company, ran: Ran, process: Process, s
 def _end(process: Process, ran: Ran) -> None:
     """Kill the whole group. Ranks that torchrun put elsewhere die with it (smoke_worker.py sees to it)."""
     try:
-        done = process.end()
+        done = process.end(_END_LIMIT_S)
         ran.text = done.out + done.err or "\n"
     except CommandTimeout as exc:
-        ran.text, ran.left_behind = "\n", str(exc)
+        ran.text, ran.left_behind = exc.printed or "\n", str(exc)
 
 
 def _attend(host: Host, job: Job, company: Company, ran: Ran) -> None:
@@ -319,7 +373,22 @@ def _judge(job: Job, node: NodeFacts, runs: t.Sequence[Ran]) -> list[Finding]:
         main = by_label[MAIN]
         over_socket = "Socket" in main.log.networks
         findings += judge_ratio(main.results, by_label[SOCKET].results, over_socket=over_socket)
-    return findings
+    return [_of_fewer(job, finding) for finding in findings]
+
+
+def _of_fewer(job: Job, finding: Finding) -> Finding:
+    """What is right is known of the hosts that are here, and of no other. The first host says so."""
+    # One host that is left never leaves itself.
+    of_all = ("nccl_smoke", "nccl_path", "nccl_busbw") if job.one_host else ("nccl_smoke",)
+    if not job.absent or job.index or finding.verdict != PASS or finding.check not in of_all:
+        return finding
+    cause = f"{', '.join(job.absent)} took no part: unreachable, failed before, or left out of this play"
+    return replace(
+        finding,
+        verdict=UNKNOWN,
+        cause=f"{cause}; {finding.cause}" if finding.cause else cause,
+        remedy="run it again with all hosts, or name those that are meant in nccl_smoke_hosts",
+    )
 
 
 def _judge_run(job: Job, node: NodeFacts, run: Ran) -> list[Finding]:
@@ -340,11 +409,22 @@ def _judge_run(job: Job, node: NodeFacts, run: Ran) -> list[Finding]:
         return []
     return [
         *_without_doubles(inside, said),
+        *_no_gid(job, run.log),
         *(said if job.backend == "nccl" else [_plumbing()]),
         *_sums(job, run),
         *_load(job, run, judged=False),
         *judge_ports(run.samples),
     ]
+
+
+def _no_gid(job: Job, log: NcclLog) -> list[Finding]:
+    """nccl-tests have no worker that knows its NCCL before it starts: an old one was told of no GID."""
+    told = job.tool != NCCL_TESTS or not job.ports or job.version or "NCCL_IB_GID_INDEX" in job.environment
+    if told or not log.release or log.release >= FINDS_GID:
+        return []
+    cause = f"NCCL {log.version} takes a GID by its index, was told none, and uses that of index 0, no RoCE v2 address"
+    remedy = f"nccl_smoke_nccl_version: {log.version}, which sets NCCL_IB_GID_INDEX; or NCCL 2.21 or newer"
+    return [Finding("nccl_error", FAIL, observed=log.version, evidence="NCCL version", cause=cause, remedy=remedy)]
 
 
 def _followed(run: Ran) -> Finding:
@@ -409,13 +489,19 @@ def _plumbing() -> Finding:
 def _sums(job: Job, run: Ran) -> list[Finding]:
     names = [member.name for member in job.members]
     if job.tool == NCCL_TESTS:
-        ranks = int(job.ranks) * len(names)
-        return judge_table(parse_table(run.text), ranks=ranks, sizes=job.sizes(), min_busbw=job.min_busbw)
+        whole = int(job.ranks) * len(names)
+        return judge_table(parse_table(run.text), ranks=whole, sizes=job.sizes(), min_busbw=job.min_busbw)
     sweep, first = job.sweep(), job.index == 0
+    ranks = None if job.ranks == "gpu" else int(job.ranks)
     return [
-        judge_results(run.results, job.backend, names, first=first, took_s=run.took_s, sweep=sweep),
+        judge_results(run.results, job.backend, names, first=first, took_s=run.took_s, sweep=sweep, ranks=ranks),
         *judge_sweep(run.results, job.min_busbw, sweep=sweep, of_one_host=job.one_host),
     ]
+
+
+def _version(run: Ran) -> str:
+    """The version of NCCL, from its log, or as a rank says; empty where neither does."""
+    return run.log.version or next((str(fact["nccl"]) for fact in run.results.facts if fact.get("nccl")), "")
 
 
 def _load(job: Job, run: Ran, *, judged: bool) -> list[Finding]:

@@ -27,7 +27,9 @@ _NET = re.compile(
     r"NET/(?P<network>[A-Za-z]\w{0,40})/(?P<device>[0-9]{1,4})(?:\([0-9]{1,6}\))?(?P<rest>(?:/\w+|\(PCI\))*)"
 )
 _LOCAL = re.compile(r"(?:P2P|SHM|NVLS|COLLNET|CollNet)(?:/[\w\[\] ]{1,40}){1,4}")
-_HCA = re.compile(r"\[([0-9]{1,4})\]([\w.+-]{1,64}):([0-9]{1,3})/(IB|RoCE)(?![A-Za-z])")
+_HCA = re.compile(r"\[([0-9]{1,4})\] ?([\w.+-]{1,64}):([0-9]{1,3})/(IB|RoCE)(?![A-Za-z])")
+# 2.21 and 2.22 list ports that they use as one in braces: [0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE} [2]mlx5_2:1/RoCE
+_DEVICE = re.compile(r"\[[0-9]{1,4}\](?:=\{([^{}]{1,600})\}|([\w.+-]{1,64}:[0-9]{1,3}/(?:IB|RoCE))(?![A-Za-z]))")
 _VIRTUAL = re.compile(r"Made virtual device \[([0-9]{1,4})\] name=([\w.+-]{1,200})")
 _INTERFACE = re.compile(r"\[[0-9]{1,4}\]([\w.@-]{1,32}):([0-9a-fA-F.:%]{2,64})<[0-9]{1,5}>")
 _SETTING = re.compile(r"\b(NCCL_[A-Z0-9_]{1,60}) set by (?:environment|config file \S+) to ([^\s]{1,500})")
@@ -50,7 +52,10 @@ _GIDS = re.compile(r"local ?gids?(?::? )([0-9a-f:.]{2,64}),? remote ?gids?(?:: |
 
 @dataclass(frozen=True)
 class Hca:
-    """A port that a process uses: its number among NCCL's devices there, RDMA device, port, and RoCE or IB."""
+    """A port that a process uses: its number among NCCL's devices there, RDMA device, port, and RoCE or IB.
+
+    Several ports as one device have their names joined by +, port 0 and no link; the number of each of them is then -1.
+    """
 
     index: int
     ibdev: str
@@ -87,6 +92,11 @@ class Channel:
         """The rank that reported it. What stays inside a node is reported by the rank that sends."""
         return self.target if self.direction == "receive" else self.source
 
+    @property
+    def other(self) -> int:
+        """The rank at its other end."""
+        return self.source if self.direction == "receive" else self.target
+
 
 @dataclass(frozen=True)
 class Trouble:
@@ -112,6 +122,7 @@ class NcclLog:
     nranks: int | None = None
     nnodes: int | None = None
     hcas: list[Hca] = field(default_factory=list)
+    listed: set[str] = field(default_factory=set)  # processes whose line of HCAs is there to its end
     networks: list[str] = field(default_factory=list)
     interfaces: list[tuple[str, str]] = field(default_factory=list)
     plugins: list[str] = field(default_factory=list)
@@ -159,6 +170,7 @@ _TROUBLES = (
         re.compile(r"Call to ibv_(?:reg_mr\w*|create_cq|create_qp|alloc_pd) failed[^\n]{0,40}Cannot allocate memory"),
     ),
     ("register", re.compile(r"Call to ibv_reg_\w*mr\w* failed")),
+    ("open_device", re.compile(r"Call to ibv_open_device failed|Unable to open device")),
     ("verbs", re.compile(r"Call to ibv_\w+ failed")),
     ("async_event", re.compile(r"async fatal event|Got async event : (?!client reregistration|GID table)")),
     ("no_network", _NO_NETWORK),
@@ -233,7 +245,18 @@ def _read_init(log: NcclLog, text: str, process: str) -> None:
 
 def _read_network(log: NcclLog, text: str, process: str) -> None:
     if "NET/IB" in text and "Using" in text:
-        _add(log.hcas, (Hca(int(n), name, int(port), link, process) for n, name, port, link in _HCA.findall(text)))
+        merged = "={" in text
+        _add(
+            log.hcas,
+            (
+                Hca(-1 if merged else int(n), name, int(port), link, process)
+                for n, name, port, link in _HCA.findall(text)
+            ),
+        )
+        if merged:
+            _add(log.hcas, _merged(text, process))
+        if "; OOB " in text:
+            log.listed.add(process)
     for number, name in _VIRTUAL.findall(text):
         # Two ports that NCCL uses as one: the channels' numbers are then those of the merged devices.
         _add(log.hcas, [Hca(int(number), name, 0, "", process)])
@@ -244,6 +267,13 @@ def _read_network(log: NcclLog, text: str, process: str) -> None:
     for transport, state, name, reason in _GDR.findall(text):
         if transport != "Socket":
             log.gdr[name] = (state == "Enabled", reason)
+
+
+def _merged(text: str, process: str) -> t.Iterator[Hca]:
+    """The devices as channels number them: by their place in the line. The numbers that are shown are the ports'."""
+    for index, (several, one) in enumerate(_DEVICE.findall(text)):
+        names = [port.partition("]")[2].strip() for port in several.split(",")] if several else [one]
+        yield Hca(index, "+".join(name.partition(":")[0] for name in names), 0, "", process)
 
 
 def _read_channels(log: NcclLog, text: str, process: str) -> None:
@@ -280,7 +310,7 @@ def _facts(text: str) -> dict[str, t.Any]:
         facts.update(local_gid=found.group(1), remote_gid=found.group(2))
     for name, pattern in (
         ("errno", r"(?:errno |failed with )([0-9]{1,4})\b"),
-        ("device", r"(?:on dev |hca )([\w.+-]{1,64}(?::[0-9]{1,3})?)"),
+        ("device", r"(?:on dev |hca |Unable to open device )([\w.+-]{1,64}(?::[0-9]{1,3})?)"),
         ("gid_index", r"local GID index ([0-9]{1,5})"),
     ):
         if found := re.search(pattern, text):

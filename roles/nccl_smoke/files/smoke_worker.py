@@ -2,8 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """One rank of the smoke test: collectives over a sweep of sizes, with checked results. Started by torchrun.
 
-Prints lines that begin with MARK and go on with JSON: ``facts`` of each rank, and from rank 0 ``start``, ``ranks``, a
-``row`` for each operation and size, and ``end``. Needs PyTorch and the standard library, on a host or in a container.
+Prints lines that begin with MARK and go on with JSON: ``facts`` of each rank, and from rank 0 ``start``, the number of
+``ranks`` of each host, a ``row`` for each operation and size, and ``end``. Needs PyTorch and the standard library, on a
+host or in a container.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import signal
 import socket
 import sys
 import time
+from collections import Counter
 
 MARK = "@lossless-roce "
 ELEMENT = 4  # bytes of a float32
@@ -28,7 +30,7 @@ NAME = 256  # bytes: a host's name has 255 at most
 
 
 def say(event: str, **values: object) -> None:
-    """One line in one write: lines of several ranks must not run into each other."""
+    """One line in one write, and a short one: of more than 4096 bytes a pipe takes pieces, among other ranks'."""
     sys.stdout.write(f"\n{MARK}{json.dumps({'event': event, **values})}\n")
     sys.stdout.flush()
 
@@ -83,10 +85,17 @@ def facts(torch, backend: str) -> None:
 
 def choose_gid(torch, backend: str) -> None:
     """Before NCCL 2.21 a GID is chosen by its index, which the launcher looked up; from then on by its address."""
-    index = os.environ.pop("LOSSLESS_ROCE_GID_INDEX", "")
-    if backend == "nccl" and index and torch.cuda.nccl.version() < (2, 21):
-        os.environ["NCCL_IB_GID_INDEX"] = index
-        os.environ.pop("NCCL_IB_ADDR_RANGE", None)
+    indexes = os.environ.pop("LOSSLESS_ROCE_GID_INDEX", "")
+    if backend != "nccl" or not indexes or torch.cuda.nccl.version() >= (2, 21):
+        return
+    if not indexes.isdecimal():
+        # Without an index NCCL would take GID 0, which is no RoCE v2 address.
+        version = ".".join(map(str, torch.cuda.nccl.version()))
+        text = f"NCCL {version} takes one GID index for all ports, and those of the ports' RoCE v2 GIDs are {indexes}"
+        say("error", kind="gid_index", text=text)
+        sys.exit(3)
+    os.environ["NCCL_IB_GID_INDEX"] = indexes
+    os.environ.pop("NCCL_IB_ADDR_RANGE", None)
 
 
 def connect(backend: str, limit: float):
@@ -256,7 +265,8 @@ def main() -> None:
     hosts = gather_names(host_name(), torch, dist, device)
     first = dist.get_rank() == 0
     if first:
-        say("ranks", hosts=hosts)
+        for host, ranks in Counter(hosts).items():
+            say("ranks", host=host, ranks=ranks)
     start = time.perf_counter()
     for name in options.operations.split(","):
         for size in sizes(options.begin, options.end, options.factor):

@@ -57,6 +57,13 @@ def test_the_first_waits_for_all_and_the_others_for_its_word() -> None:
     assert net.company(2).gather(60) == ([], "") and 7 <= net.host.now() < 8
 
 
+def test_the_first_asks_for_the_values_of_the_others() -> None:
+    net = Network()
+    net.show(1, -1)
+    net.answers["192.0.2.1", PORT + 1].values = {"NCCL_IB_HCA": "=mlx5_0:1"}
+    assert net.company(0).values() == {"n1": {"NCCL_IB_HCA": "=mlx5_0:1"}}, "n2 does not answer"
+
+
 def test_who_does_not_come_is_named_within_the_limit() -> None:
     net = Network()
     net.show(1, -1)
@@ -130,3 +137,12 @@ def test_staying_away_ends_when_all_know() -> None:
     net.events += [(3.0, lambda: net.show(1, FOLLOWED)), (4.0, lambda: net.show(2, FAILED)), (4.5, lambda: net.hide(1))]
     company.stay_away(60)
     assert 4 <= net.host.now() < 6 and company.status.step == FAILED
+
+
+def test_hosts_that_all_stay_away_do_not_wait_for_each_other() -> None:
+    """The last to come finds the first, and stays until the first has found it."""
+    net = Network()
+    net.show(0, FAILED)
+    last = net.company(2)
+    last.stay_away(60)
+    assert 1 <= net.host.now() < 3

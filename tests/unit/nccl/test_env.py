@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
+import shlex
 import typing as t
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from ansible_collections.lossless.roce.plugins.module_utils.nccl.env import (
     merged_conf,
     parse_version,
 )
-from ansible_collections.lossless.roce.plugins.module_utils.nccl.node import Wanted, converge
+from ansible_collections.lossless.roce.plugins.module_utils.nccl.node import NodeFacts, Wanted, converge
 from ansible_collections.lossless.roce.plugins.module_utils.policy import parse_policy
 from fake_host import FakeHost
 from hypothesis import given
@@ -59,6 +61,28 @@ def test_an_index_that_cannot_be_one_for_all_is_refused() -> None:
         assert "NCCL_IB_ADDR_RANGE" in derive(POLICY, ports, version=(2, 28))
 
 
+@pytest.mark.parametrize(
+    ("indexes", "text"), [((3, 3), "3"), ((5, 3), "3,5"), ((3, None), "3,none"), ((None,), "none"), ((), "")]
+)
+def test_the_worker_is_told_of_indexes_that_differ(indexes: tuple[int | None, ...], text: str) -> None:
+    assert NodeFacts(facts=[PortFacts("mlx5_0", 1, gid_index=index) for index in indexes]).gid_indexes == text
+
+
+@pytest.mark.parametrize("letter", [*";&|<>()$`\\\"'~"])
+def test_a_value_that_a_shell_would_take_for_its_own_is_not_written_for_shells(letter: str) -> None:
+    value = f"allreduce:ring{letter}broadcast:tree"
+    with pytest.raises(PolicyError, match=re.escape(f"NCCL_ALGO={value} holds {letter}, which a shell")):
+        env_file({"NCCL_IB_TC": "106", "NCCL_ALGO": value})
+    assert f"NCCL_ALGO={value}\n" in merged_conf("", {"NCCL_ALGO": value}), "NCCL takes it as it stands"
+
+
+@given(st.text(st.characters(codec="ascii", min_codepoint=33, max_codepoint=126), max_size=30))
+def test_a_shell_reads_what_is_written(value: str) -> None:
+    """Each value that is taken is one word of a shell, and the value as it stands."""
+    with contextlib.suppress(PolicyError):
+        assert shlex.split(env_file({"NAME": value}).splitlines()[1]) == [f"NAME={value}"]
+
+
 def test_a_range_that_would_choose_nothing_is_left_out() -> None:
     assert address_range([PORTS[0], PortFacts("mlx5_1", 1, "192.168.0.1", 24)]) == ""
     assert address_range([PortFacts("mlx5_0", 1)]) == ""
@@ -69,7 +93,8 @@ def test_a_range_that_would_choose_nothing_is_left_out() -> None:
     ("tuning", "message"),
     [
         ({"NCCL_NTHREADS": 4}, "does not take NCCL_NTHREADS=4"),
-        ({"NCCL_IB_TIMEOUT": 99}, "NCCL_IB_TIMEOUT=99 is out of range"),
+        ({"NCCL_IB_TIMEOUT": 99}, "environment: NCCL_IB_TIMEOUT=99 is out of range.* … expected: 1 to 31"),
+        ({"NCCL_MAX_NCHANNELS": 2}, "environment: NCCL_MAX_NCHANNELS=2: few channels .* … expected: 5 or more, or not"),
         ({"NCCL_PROTO": "Fast"}, "does not know that word"),
         ({"NCCL_IB_TC": 26}, "traffic class 26, and the policy's is 106"),
         ({"NCCL_IB_DISABLE": 1}, "RDMA is switched off"),

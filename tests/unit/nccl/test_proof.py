@@ -184,6 +184,76 @@ def test_ports_of_the_policy_and_others() -> None:
     assert verdicts(prove(parse_log(unnamed), Expected(ibdevs=("mlx5_0",))))["nccl_hca"] == "unknown"
 
 
+def eight_ports(*without: int) -> str:
+    """A node of eight ports, of which NCCL does not use those of ``without``."""
+    used = [f"mlx5_{number}" for number in range(8) if number not in without]
+    using = " ".join(f"[{index}]{ibdev}:1/RoCE" for index, ibdev in enumerate(used))
+    text = "".join(rank_log("a", rank, *BOTH, nranks=16) for rank in range(8))
+    return text.replace("[0]mlx5_0:1/RoCE", using)
+
+
+def test_a_declared_port_that_nccl_does_not_use_fails() -> None:
+    declared = tuple(f"mlx5_{number}" for number in range(8))
+    assert verdicts(prove(parse_log(eight_ports()), Expected(ibdevs=declared, ranks=8))) == PROVEN, "listed is enough"
+    found = by_check(prove(parse_log(eight_ports(3)), Expected(ibdevs=declared, ranks=8)))["nccl_hca"]
+    assert found.verdict == "fail" and "NCCL does not use it: mlx5_3 (a): its port is not active" in found.cause
+    assert found.observed == [name for name in declared if name != "mlx5_3"] and "PORT_ACTIVE" in found.remedy
+
+
+def test_eight_ranks_on_eight_ports_with_pxn() -> None:
+    """Each rank sends by its own port, and rank 3 by that of rank 5, whose proxy it uses."""
+    declared = tuple(f"mlx5_{number}" for number in range(8))
+    text = "".join(
+        line.replace("NET/IB/0", f"NET/IB/{int(line.partition(':')[2][:3]) - 100}")
+        for line in eight_ports().splitlines(keepends=True)
+    )
+    text += "a:103:7 [3] NCCL INFO Channel 01/0 : 3[3] -> 13[5] [send] via NET/IB/5(5)/GDRDMA\n"
+    found = by_check(prove(parse_log(text), Expected(ibdevs=declared, ranks=8)))
+    assert {check: finding.verdict for check, finding in found.items()} == PROVEN
+    assert found["nccl_hca"].observed == list(declared)
+    elsewhere = text.replace("NET/IB/5(5)", "Socket/5")
+    assert verdicts(prove(parse_log(elsewhere), Expected(ibdevs=declared, ranks=8)))["nccl_path"] != "pass"
+
+
+def test_a_bond_is_one_port() -> None:
+    text = rank_log("a", 0, *BOTH, ibdev="mlx5_bond_0")
+    assert verdicts(prove(parse_log(text), Expected(ibdevs=("mlx5_bond_0",), ranks=1))) == PROVEN
+
+
+def test_a_port_that_one_host_lacks_is_told_with_that_host() -> None:
+    text = rank_log("a", 0, *BOTH).replace("[0]mlx5_0:1/RoCE", "[0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE")
+    text += rank_log("b", 1, *BOTH)
+    found = by_check(prove(parse_log(text), Expected(ibdevs=("mlx5_0", "mlx5_1"))))["nccl_hca"]
+    assert found.verdict == "fail" and "mlx5_1 (b)" in found.cause
+
+
+def test_a_torn_line_of_ports_does_not_say_that_one_is_missing() -> None:
+    text = IB_USING.partition(" [1]")[0] + "\n" + channels("NET/IB/0/GDRDMA", *BOTH)
+    found = by_check(prove(parse_log(text), Expected(ibdevs=("mlx5_0", "mlx5_1"))))["nccl_hca"]
+    assert found.verdict == "unknown" and "torn" in found.cause
+
+
+def test_ports_merged_into_one_are_all_used() -> None:
+    made = "n:1:2 [0] NCCL INFO NET/IB : Made virtual device [0] name=mlx5_0+mlx5_1 speed=400000 ndevs=2\n"
+    text = IB_USING + made + channels("NET/IB/0/GDRDMA", *BOTH)
+    assert verdicts(prove(parse_log(text), Expected(ibdevs=("mlx5_0", "mlx5_1")))) == PROVEN
+
+
+@pytest.mark.parametrize(
+    ("device", "used"), [(0, ["mlx5_0", "mlx5_1"]), (1, ["mlx5_2"]), (2, ["mlx5_3", "mlx5_4"]), (3, None)]
+)
+def test_merged_ports_beside_single_ones_are_numbered_as_channels_do(device: int, used: list[str] | None) -> None:
+    """2.21 and 2.22: the numbers in the line are those of ports, and channels count devices."""
+    merged = "[0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE} [2]mlx5_2:1/RoCE [2]={[3] mlx5_3:1/RoCE, [4] mlx5_4:1/RoCE}"
+    text = IB_USING.replace("[0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE", merged) + channels(f"NET/IB/{device}/GDRDMA", *BOTH)
+    declared = tuple(f"mlx5_{number}" for number in range(5))
+    found = by_check(prove(parse_log(text), Expected(ibdevs=declared)))["nccl_hca"]
+    assert (found.verdict, found.observed) == (("pass", used) if used else ("unknown", found.observed))
+    assert by_check(prove(parse_log(text), Expected()))["nccl_path"].observed["hcas"] == [
+        f"{ibdev}:1/RoCE" for ibdev in declared
+    ]
+
+
 def test_gpudirect_in_one_direction_only_fails() -> None:
     text = IB_USING + channels("NET/IB/0/GDRDMA", "send") + channels("NET/IB/0", "receive")
     found = by_check(prove(parse_log(text), Expected()))
@@ -214,6 +284,26 @@ def test_one_host() -> None:
     assert verdicts(prove(parse_log(""), Expected(one_host=True))) == {"nccl_path": "unknown"}
 
 
+def beside(text: str, host: str, rank: int, other: int, via: str) -> str:
+    """The log with a channel more that does not go over the network."""
+    return text + f"{host}:{rank + 100}:7 [0] NCCL INFO Channel 01/0 : {rank}[0] -> {other}[0] via {via}\n"
+
+
+@pytest.mark.parametrize("via", ["P2P/CUMEM", "SHM/direct/direct"])
+def test_a_channel_to_another_host_that_does_not_leave_this_one(via: str) -> None:
+    """Beside channels that are right, and to a rank whose log is there or is not."""
+    own = "".join(rank_log("a", rank, *BOTH, nranks=16) for rank in range(8))
+    assert verdicts(proven(beside(own, "a", 0, 1, via), ranks=8)) == PROVEN
+    both = own + "".join(rank_log("b", rank, *BOTH, nranks=16) for rank in range(8, 16))
+    for text, ranks in ((own, 8), (both, 16), (both, None)):
+        found = by_check(proven(beside(text, "a", 0, 8, via), ranks=ranks))["nccl_path"]
+        assert found.verdict == "fail" and f"channel 01 0->8, {via}" in found.cause and "NCCL_HOSTID" in found.remedy
+    found = by_check(proven(beside(rank_log("a", 0, *BOTH, nranks=16), "a", 0, 1, via), ranks=8))["nccl_path"]
+    assert found.verdict == "unknown", "rank 1 may well be one of this host"
+    excerpt = beside(channels("NET/IB/0/GDRDMA", *BOTH), "n", 0, 7, via)
+    assert by_check(prove(parse_log(excerpt), Expected()))["nccl_path"].verdict == "pass", "and so may rank 7"
+
+
 def test_multi_node_nvlink_says_nothing_on_roce() -> None:
     text = "n:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/MNNVL\n"
     (found,) = prove(parse_log(text), Expected())
@@ -226,6 +316,36 @@ def test_memlock_and_a_wrong_gid_are_named() -> None:
     assert "locked memory" in memlock.cause and "memlock" in memlock.remedy
     (gid,) = prove(parse_log(f"{warn}ibv_modify_qp failed with 22 Invalid argument, on dev mlx5_0:1"), Expected())
     assert "wrong GID index" in gid.cause and "mlx5_0:1" in gid.cause
+
+
+def unopened(ibdev: str) -> str:
+    """What NCCL prints of a device whose node is not in the container."""
+    warn = "a:100:7 [0] x.cc:1 NCCL WARN "
+    return f"{warn}Call to ibv_open_device failed\n{warn}NET/IB : Unable to open device {ibdev}\n"
+
+
+def test_a_device_that_is_not_declared_need_not_be_in_the_container() -> None:
+    text = unopened("mlx5_7") + rank_log("a", 0, *BOTH)
+    assert verdicts(proven(text, ranks=1)) == PROVEN
+    assert "nccl_error" not in verdicts(prove(parse_log(text), Expected(ranks=1))), "none is declared, and it works"
+
+
+def test_a_declared_device_that_cannot_be_opened_is_one_cause() -> None:
+    for text in (unopened("mlx5_7") + unopened("mlx5_0"), unopened("mlx5_0") + rank_log("a", 0, *BOTH)):
+        (found,) = [finding for finding in proven(text, ranks=1) if finding.check == "nccl_error"]
+        assert found.verdict == "fail" and found.cause.startswith("mlx5_0 could not be opened")
+        assert "/dev/infiniband" in found.remedy
+    (found,) = prove(parse_log(unopened("mlx5_7")), Expected())
+    assert found.cause.startswith("mlx5_7 could not be opened")
+    (found,) = prove(parse_log(unopened("mlx5_7").splitlines()[0]), Expected())
+    assert found.cause.startswith("an RDMA device could not be opened")
+
+
+def test_another_cause_is_not_hidden_by_a_device_that_is_not_declared() -> None:
+    text = unopened("mlx5_7") + "a:100:7 [0] x.cc:1 NCCL WARN Failed to initialize any NET plugin\n"
+    text += "a:100:7 [0] NCCL INFO NET/IB : No device found.\n"
+    (found,) = proven(text)
+    assert found.check == "nccl_path" and "NCCL has no network" in found.cause
 
 
 def test_a_consequence_is_told_only_when_nothing_else_is() -> None:

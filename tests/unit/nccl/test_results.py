@@ -49,8 +49,13 @@ def row(size: int = 64 << 20, time_us: float = 100.0, **values: t.Any) -> dict[s
 
 
 def run(*rows: dict[str, t.Any], hosts: tuple[str, ...] = ("n1", "n2"), end: bool = True) -> Results:
-    text = line("ranks", hosts=hosts) + "".join(line("row", **one) for one in rows) + (line("end") if end else "")
+    text = on(*hosts) + "".join(line("row", **one) for one in rows) + (line("end") if end else "")
     return parse_events(text)
+
+
+def on(*hosts: str) -> str:
+    """What rank 0 says of the hosts of all ranks."""
+    return "".join(line("ranks", host=host, ranks=hosts.count(host)) for host in dict.fromkeys(hosts))
 
 
 def test_the_worker_speaks_as_it_is_read() -> None:
@@ -90,6 +95,23 @@ def test_what_is_no_pass(results: Results, cause: str) -> None:
     assert found.verdict == "fail" and cause in found.cause
 
 
+@pytest.mark.parametrize(
+    ("hosts", "ranks", "cause"),
+    [
+        (("a",) * 8 + ("b",) * 7, None, "b runs 7 ranks, the others 8"),
+        (("a",) * 7 + ("b",) * 8, None, "a runs 7 ranks, the others 8"),
+        (("a",) * 2 + ("b",) * 4 + ("c",) * 2, None, "b runs 4 ranks, the others 2"),
+        (("a",) * 7 + ("b",) * 7, 8, "a runs 7 ranks, b runs 7 ranks, 8 were asked for"),
+        (("a",) * 8 + ("b",) * 8, None, ""),
+        (("a",) * 8 + ("b",) * 8, 8, ""),
+    ],
+)
+def test_a_host_that_runs_fewer_ranks_lost_a_gpu(hosts: tuple[str, ...], ranks: int | None, cause: str) -> None:
+    found = judge_results(run(row(), hosts=hosts), "nccl", sorted(set(hosts)), first=True, ranks=ranks)
+    assert (found.verdict, found.cause) == ("fail" if cause else "pass", cause)
+    assert ("nvidia-smi -L" in found.remedy) == bool(cause)
+
+
 @given(st.integers(1, 1 << 20), st.integers(0, 1 << 31), st.integers(2, 9))
 def test_the_worker_measures_the_sizes_that_are_counted(begin: int, more: int, factor: int) -> None:
     tree = ast.parse((FILES / "smoke_worker.py").read_text())
@@ -121,13 +143,37 @@ def test_a_row_that_is_not_there_is_not_right(rows: list[dict[str, t.Any]], swee
 
 
 def test_a_torn_row_is_seen_where_nobody_says_how_many_there_are() -> None:
-    text = line("ranks", hosts=["n1", "n2"]) + line("row", **row(1024)) + TORN + line("end")
+    text = on("n1", "n2") + line("row", **row(1024)) + TORN + line("end")
     found = judge_results(parse_events(text), "nccl", ["n1", "n2"], first=True)
     assert found.verdict == "unknown" and "1 lines of the ranks could not be read" in found.cause
     # Of a whole sweep no row is lost: what is torn is something else.
     assert (
         judge_results(parse_events(text), "nccl", ["n1", "n2"], first=True, sweep={"all_reduce": 1}).verdict == "pass"
     )
+
+
+def torn(text: str) -> str:
+    """A line that another one ran into."""
+    return text[:25] + "\nn:1:2 [0] NCCL INFO x\n" + text[25:]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        on("n1") + torn(on("n2")) + line("row", **row()) + line("end"),
+        torn(on("n1")) + torn(on("n2")) + line("row", **row()) + line("end"),
+        on("n1", "n2") + line("row", **row()) + torn(line("end")),
+    ],
+)
+@pytest.mark.parametrize("sweep", [None, {"all_reduce": 1}])
+def test_a_torn_line_is_no_missing_rank_and_no_missing_end(text: str, sweep: dict[str, int] | None) -> None:
+    found = judge_results(parse_events(text), "nccl", ["n1", "n2"], first=True, sweep=sweep)
+    assert found.verdict == "unknown" and "of the ranks could not be read" in found.cause and found.remedy
+
+
+def test_wrong_results_are_wrong_beside_torn_lines() -> None:
+    text = on("n1") + torn(on("n2")) + line("row", **row(wrong=3)) + line("end")
+    assert judge_results(parse_events(text), "nccl", ["n1", "n2"], first=True).verdict == "fail"
 
 
 @pytest.mark.parametrize(
@@ -144,6 +190,12 @@ def test_a_host_whose_ranks_cannot_be_read_still_has_a_verdict(rank: t.Any) -> N
     results = parse_events(line("facts", rank=0) + line("facts", rank=rank))
     found = judge_results(results, "nccl", ["n1"], first=False)
     assert found.verdict == "pass" and found.observed == {"ranks": [0]}
+
+
+def test_a_host_of_which_no_rank_reported() -> None:
+    for text, verdict in (("", "fail"), (torn(line("facts", rank=1)), "unknown")):
+        found = judge_results(parse_events(text), "nccl", ["n1"], first=False)
+        assert found.verdict == verdict and "no rank of this host reported" in found.cause and found.remedy
 
 
 def test_bus_bandwidth_is_that_of_the_slowest_operation_at_its_largest_size() -> None:
@@ -169,6 +221,8 @@ def test_bus_bandwidth() -> None:
     assert judge_busbw(row(), None, of_one_host=False) == []
     assert judge_busbw(row(busbw=20.0), 18, of_one_host=False)[0].verdict == "pass"
     assert judge_busbw(row(busbw=10.0), 18, of_one_host=False)[0].verdict == "fail"
+    (alone,) = judge_busbw(row(busbw=20.0), 18, of_one_host=True)
+    assert alone.verdict == "pass" and "nothing on the fabric" in alone.cause
     assert judge_busbw(row(size=65536), 18, of_one_host=False)[0].verdict == "unknown"
 
 
@@ -230,8 +284,12 @@ Root Cause (first observed failure):
         ("env: 'python3': No such file or directory", "no_program", "No such file", False),
         ("python3: can't open file '/x/smoke_worker.py': [Errno 2]", "no_worker", "/x/smoke_worker.py", False),
         ("Unable to find image 'pytorch-cuda:v2.8' locally", "no_image", "pytorch-cuda:v2.8", False),
+        ("docker: Error response from daemon: No such image: pytorch:v2.", "no_image", "pytorch:v2", False),
+        ("Error: pytorch-cuda:v2.8: image not known", "no_image", "image not known", False),
         ("docker: Error response from daemon: could not select device driver", "engine", "could not select", False),
         ('{"event": "error", "kind": "no_gpu"}', "no_gpu", "sees no GPU", False),
+        ('{"event": "error", "kind": "gid_index", "text": "NCCL 2.20.5 takes one, and they are 3,5"}', "gid_index",
+         "they are 3,5", False),
         ("The server socket has failed to listen: EADDRINUSE", "port_taken", "is taken", False),
         ("Unable to find address for: ens9", "interface", "ens9", False),
     ],
@@ -240,6 +298,23 @@ def test_why_it_ended(text: str, kind: str, said: str, consequence: bool) -> Non
     failure = explain(text, 1)
     assert (failure.kind, failure.consequence) == (kind, consequence)
     assert said in failure.cause and failure.remedy
+
+
+@pytest.mark.parametrize("engine", ["Unable to find image 'pytorch:v1' locally\nPulling\n", "Error: a warning\n", ""])
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (TORCHRUN.format(code=-9), "rank_died"),
+        ('Traceback (most recent call last):\n  x\nRuntimeError: the disk is full\n', "exit"),
+        (line("facts", rank=0) + "the disk is full\n", "exit"),
+        ("torch.distributed.DistStoreError: Timed out after 7 seconds waiting for clients. 1/2 clients joined.",
+         "rendezvous"),
+        ("The server socket has failed to listen: EADDRINUSE", "port_taken"),
+        ("CUDA out of memory", "gpu_memory"),
+    ],
+)  # fmt: skip
+def test_what_the_engine_said_before_it_started_the_container_is_no_cause(engine: str, text: str, kind: str) -> None:
+    assert explain(engine + text, 1).kind == kind
 
 
 def test_a_run_that_was_ended_says_after_how_long() -> None:

@@ -11,7 +11,13 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.lossless.roce.plugins.module_utils.errors import PolicyError, RoceError
+from ansible_collections.lossless.roce.plugins.module_utils.errors import (
+    CommandTimeout,
+    HostError,
+    PolicyError,
+    RoceError,
+)
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.meeting import Status
 from ansible_collections.lossless.roce.plugins.module_utils.host import Done
 from ansible_collections.lossless.roce.plugins.module_utils.nccl import smoke
 from ansible_collections.lossless.roce.plugins.module_utils.nccl.company import Member
@@ -37,6 +43,8 @@ REMOVE = ("docker", "rm", "-f", "box")
 class FakeProcess:
     """Runs for some ticks, then has printed ``text`` and ends with ``rc``."""
 
+    hangs = False
+
     def __init__(self, host: Node, text: str, rc: int, ticks: int) -> None:
         self.host, self.done, self.ticks = host, Done(("torchrun",), rc, text, ""), ticks
         self.ended = False
@@ -46,8 +54,10 @@ class FakeProcess:
         self.ticks -= 1
         return self.done if self.ticks < 0 else None
 
-    def end(self) -> Done:
+    def end(self, _limit: float) -> Done:
         self.ended = True
+        if self.hangs:
+            raise CommandTimeout("killed, and not gone", self.done.out)
         return self.done
 
 
@@ -78,9 +88,22 @@ class StubCompany:
     failing: t.ClassVar[tuple[str, str]] = ("", "")
     fault: t.ClassVar[str] = ""
     left: t.ClassVar[list[str]] = []
+    others: t.ClassVar[dict[str, dict[str, str]]] = {}
 
-    def __init__(self, _host: t.Any, members: t.Sequence[Member], name: str, _run: str) -> None:
+    def __init__(
+        self,
+        _host: t.Any,
+        members: t.Sequence[Member],
+        name: str,
+        _run: str,
+        *,
+        values: t.Mapping[str, str] | None = None,
+    ) -> None:
         self.first = members[0].name == name
+        self.status = Status("r", name, values=dict(values or {}))
+
+    def values(self) -> dict[str, dict[str, str]]:
+        return self.others
 
     @contextlib.contextmanager
     def present(self) -> t.Iterator[None]:
@@ -116,7 +139,8 @@ def said(log: str = "", *, wrong: int = 0, **fact: t.Any) -> str:
     row = {"operation": "all_reduce", "size": 64 << 20, "iterations": 5, "time_us": 100.0, "algbw": 1.0, "busbw": 1.0}
     events = [
         {"event": "facts", "rank": 0, "ibdevs": [], "uverbs": [], "libibverbs": True, "memlock": None, **fact},
-        {"event": "ranks", "hosts": ["n1", "n2"]},
+        {"event": "ranks", "host": "n1", "ranks": 1},
+        {"event": "ranks", "host": "n2", "ranks": 1},
         {"event": "row", **row, "wrong": wrong},
         {"event": "end"},
     ]
@@ -181,6 +205,34 @@ def test_nccl_tests_by_mpirun_of_the_first_host() -> None:
     )
 
 
+def test_nccl_tests_in_containers_that_run_already_with_their_own_arguments() -> None:
+    changes: dict[str, t.Any] = {"tool": "nccl_tests", "ranks": "8", "prefix": ("docker", "exec", "trainer")}
+    changes["mpirun_arguments"] = ("--mca", "plm_rsh_args", "-p 2222")
+    (run,) = run_smoke(Node(), dataclasses.replace(JOB, **changes), dry_run=True)["runs"]  # type: ignore[arg-type]
+    assert run["command"][:4] == ["docker", "exec", "trainer", "timeout"]
+    at = run["command"].index("plm_rsh_args")
+    assert run["command"].index("mpirun") < at < run["command"].index("all_reduce_perf")
+    assert run["command"][at + 1] == "-p 2222"
+    alone: dict[str, t.Any] = {**changes, "prefix": ("docker", "run", "image"), "members": MEMBERS[:1]}
+    assert run_smoke(Node(), dataclasses.replace(JOB, **alone), dry_run=True)["runs"], "which needs no ssh"  # type: ignore[arg-type]
+
+
+def test_nccl_tests_are_refused_where_hosts_have_other_names(company: type[StubCompany]) -> None:
+    company.others = {"n2": {"NCCL_SOCKET_IFNAME": "=ens9np0"}}
+    host = Node()
+    ((check, cause),) = failed(part(host, tool="nccl_tests", ranks="8"))
+    assert check == "nccl_smoke" and host.started == [] and company.left == ["n1"]
+    assert "NCCL_SOCKET_IFNAME is =ens1np0 on n1, and =ens9np0 on n2" in cause
+    company.others = {"n2": {"NCCL_SOCKET_IFNAME": "=ens1np0"}}
+    host = Node((said(), 0, 1))
+    part(host, tool="nccl_tests", ranks="8")
+    assert len(host.started) == 1
+    company.others = {"n2": {"NCCL_SOCKET_IFNAME": "=ens9np0"}}
+    host = Node((said(), 0, 1))
+    part(host, compare=False)
+    assert len(host.started) == 1, "with torchrun each host has its own"
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -191,6 +243,7 @@ def test_nccl_tests_by_mpirun_of_the_first_host() -> None:
         ({"ranks": "many"}, "ranks: 'many'"),
         ({"backend": "gloo"}, "gloo uses no GPU"),
         ({"tool": "nccl_tests"}, "a number of ranks a host"),
+        ({"tool": "nccl_tests", "ranks": "8", "prefix": ("podman", "run", "x")}, r"podman run.*podman exec NAME"),
         ({"time_limit": 0}, "time_limit: 0"),
         ({"start_limit": 600.0}, "is not below time_limit"),
         ({"port": 70000}, "port: 70000"),
@@ -198,20 +251,74 @@ def test_nccl_tests_by_mpirun_of_the_first_host() -> None:
         ({"policy": {"data_prio": 9}}, "data_prio: 9"),
     ],
 )
-def test_bad_options_are_refused_before_anything_starts(changes: dict[str, t.Any], message: str) -> None:
+def test_bad_options_are_refused_before_anything_starts(
+    company: type[StubCompany], changes: dict[str, t.Any], message: str
+) -> None:
+    """The others may have right ones: they hear of it at once."""
     host = Node()
     with pytest.raises(PolicyError, match=message):
         part(host, **changes)
-    assert host.started == []
+    assert host.started == [] and company.left == ([] if "name" in changes else ["stayed away"])
+    with pytest.raises(PolicyError, match=message):
+        run_smoke(host, dataclasses.replace(JOB, **{**SWEEP, **changes}), dry_run=True)  # type: ignore[arg-type]
+    assert len(company.left) < 2, "check mode tells nobody anything"
 
 
-def test_gpus_in_use_are_left_alone() -> None:
+def test_a_host_that_cannot_tell_the_others_still_says_why(
+    monkeypatch: pytest.MonkeyPatch, company: type[StubCompany]
+) -> None:
+    def taken(_self: t.Any) -> t.NoReturn:
+        raise HostError("TCP port 18514: Address already in use")
+
+    monkeypatch.setattr(company, "present", taken)
+    with pytest.raises(PolicyError, match="time_limit: 0"):
+        part(Node(), time_limit=0)
+
+
+def test_gpus_in_use_are_left_alone(company: type[StubCompany]) -> None:
     host = Node()
     host.missing_tools.clear()
     host.outputs["nvidia-smi --query-compute-apps=pid,name --format=csv,noheader"] = "4711, python3\n"
     with pytest.raises(RoceError, match=r"pid 4711, python3.*when_busy: force"):
         part(host)
     assert host.started == []
+
+
+def test_the_version_of_nccl_is_told_as_it_printed_it_or_as_a_rank_says() -> None:
+    assert part(Node((said(SOCKET_LOG, nccl="2.20.5"), 0, 1)), compare=False)["nccl_version"] == "2.28.9"
+    assert part(Node((said(nccl="2.20.5"), 0, 1)), compare=False)["nccl_version"] == "2.20.5"
+    assert part(Node((said(nccl=""), 0, 1)), backend="gloo", ranks="1")["nccl_version"] == ""
+    assert run_smoke(Node(), JOB, dry_run=True)["nccl_version"] == ""  # type: ignore[arg-type]
+
+
+CONTAINERS = "podman ps --filter name=lossless-roce-nccl- --format {{.Names}}"
+
+
+@pytest.mark.parametrize(
+    ("listed", "refused"),
+    [
+        ("other\nlossless-roce-nccl-n1-4711\n", True),
+        ("other\nmine-lossless-roce-nccl-n1-4711\n", False),
+        ("lossless-roce-nccl-n2-r\n", False),
+        ((125, "", "Cannot connect"), False),
+        ("", False),
+    ],
+)
+def test_the_container_of_another_run_is_named_and_left_alone(listed: t.Any, refused: bool) -> None:
+    prefix = ("podman", "run", "--rm", "--name", "lossless-roce-nccl-n1-r", "image")
+    host = Node((said(SOCKET_LOG), 0, 1))
+    host.outputs[CONTAINERS] = listed
+    if refused:
+        with pytest.raises(
+            RoceError, match=r"container lossless-roce-nccl-n1-4711 .* podman rm -f lossless-roce-nccl-n1-"
+        ):
+            part(host, prefix=prefix, compare=False)
+    else:
+        part(host, prefix=prefix, compare=False)
+    assert len(host.started) == (0 if refused else 1)
+    forced = Node((said(SOCKET_LOG), 0, 1))
+    run_smoke(forced, dataclasses.replace(JOB, prefix=prefix, compare=False), refuse_busy=False)  # type: ignore[arg-type]
+    assert len(forced.started) == 1
 
 
 # -- the verdict ---------------------------------------------------------------------------------
@@ -258,11 +365,67 @@ def test_the_path_is_that_of_this_hosts_ranks_and_of_no_fewer(ranks: str) -> Non
     assert verdict == "unknown" and "7 of 8 ranks" in cause
 
 
+def test_a_host_that_runs_fewer_ranks_than_were_asked_for_fails() -> None:
+    ((check, cause),) = failed(part(Node((said(), 0, 1)), backend="gloo", ranks="2"))
+    assert check == "nccl_smoke" and "n1 runs 1 ranks, n2 runs 1 ranks, 2 were asked for" in cause
+
+
+ALONE = said("n:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n").replace('"n2"', '"n1"')
+
+
+def test_of_hosts_that_took_no_part_nothing_is_known() -> None:
+    together = {
+        f["check"]: f for f in part(Node((said(), 0, 1)), backend="gloo", ranks="1", absent=("n3",))["findings"]
+    }
+    assert together["nccl_smoke"]["verdict"] == "unknown" and "n3 took no part" in together["nccl_smoke"]["cause"]
+    one = {"members": MEMBERS[:1], "min_busbw": 0.5}
+    left = {f["check"]: f for f in part(Node((ALONE, 0, 1)), absent=("n2", "n3"), **one)["findings"]}
+    assert {check: finding["verdict"] for check, finding in left.items()} == dict.fromkeys(
+        ("nccl_path", "nccl_smoke", "nccl_busbw"), "unknown"
+    )
+    assert all("n2, n3 took no part" in finding["cause"] and finding["remedy"] for finding in left.values())
+    meant = {f["check"]: f["verdict"] for f in part(Node((ALONE, 0, 1)), **one)["findings"]}
+    assert meant == dict.fromkeys(left, "pass"), "one host that is meant to be alone"
+    ((_check, cause),) = failed(part(Node((said(wrong=5), 0, 1)), backend="gloo", ranks="1", absent=("n3",)))
+    assert "wrong results" in cause
+
+
 def test_mpirun_shows_the_ranks_of_all_hosts() -> None:
     options: dict[str, t.Any] = {"tool": "nccl_tests", "ranks": "8"}
     assert path(part(Node(("".join(ib_log(rank, 16) for rank in range(16)), 0, 1)), **options)) == ("pass", "")
     verdict, cause = path(part(Node(("".join(ib_log(rank, 16) for rank in range(8)), 0, 1)), **options))
     assert verdict == "unknown" and "8 of 16 ranks" in cause
+
+
+@pytest.mark.parametrize(
+    ("version", "changes", "told"),
+    [
+        ("2.20.5", {}, True),
+        ("2.21.5", {}, False),
+        ("2.20.5", {"version": "2.20.5"}, False),
+        ("2.20.5", {"environment": {"NCCL_IB_GID_INDEX": 3}}, False),
+        ("2.20.5", {"tool": "torch"}, False),  # its worker sees to it
+    ],
+)
+def test_nccl_tests_with_an_old_nccl_that_was_told_of_no_gid(
+    version: str, changes: dict[str, t.Any], told: bool
+) -> None:
+    port = "/sys/class/infiniband/mlx5_0/ports/1"
+    log = f"h0:0:9 [0] NCCL INFO NCCL version {version}+cuda12.4\n" + "".join(ib_log(rank, 16) for rank in range(16))
+    host = Node((log, 0, 1))
+    host.outputs["rdma -j link show"] = json.dumps([{"ifname": "mlx5_0", "port": 1, "netdev": "ens1np0"}])
+    host.files.update(
+        {
+            f"{port}/gids/3": "0000:0000:0000:0000:0000:ffff:0a00:0001",
+            f"{port}/gid_attrs/types/3": "RoCE v2",
+            f"{port}/gid_attrs/ndevs/3": "ens1np0",
+            f"{port}/link_layer": "Ethernet",
+        }
+    )
+    options: dict[str, t.Any] = {"tool": "nccl_tests", "ranks": "8", "ports": ({"name": "ens1np0"},), "compare": False}
+    result = run_smoke(host, dataclasses.replace(JOB, **{**options, **changes}), refuse_busy=False)  # type: ignore[arg-type]
+    causes = [cause for _check, cause in failed(result) if "takes a GID by its index" in cause]
+    assert len(causes) == told, result["findings"]
 
 
 def test_gloo_proves_plumbing_only_and_says_so() -> None:
@@ -325,6 +488,14 @@ def test_the_time_limit_ends_everything(company: type[StubCompany]) -> None:
     ((check, cause),) = failed(part(host, cleanup=(REMOVE,), time_limit=30.0, start_limit=20.0))
     assert check == "nccl_smoke" and "after 30 s" in cause
     assert host.processes_started[0].ended and REMOVE in host.ran and company.left == ["n1"]
+
+
+def test_what_ranks_printed_is_kept_although_they_cannot_be_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeProcess, "hangs", True)
+    text = "n:1:2 [0] x.cc:1 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory\n"
+    result = part(Node((text, 0, 10_000)), time_limit=30.0, start_limit=20.0, log_folder="")
+    assert [check for check, _cause in failed(result)] == ["nccl_error", "nccl_cleanup"]
+    assert result["runs"][0]["output"] == text
 
 
 def test_nccls_own_words_stand_for_the_failed_run() -> None:

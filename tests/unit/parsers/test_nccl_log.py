@@ -74,6 +74,11 @@ def test_channels_of_all_versions(line: str, network: str | None, device: int | 
         ),
         ("NET/IB : Using [0]mlx5_0:1/IB/SHARP ; OOB ib0:192.0.2.1<0>", [(0, "mlx5_0")]),
         ("NET/IB : Using [RO]; OOB eth0:192.0.2.2<0>", []),
+        (
+            "NET/IB : Using [0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE} [2]mlx5_2:1/RoCE [RO]; OOB eth0:192.0.2.1<0>",
+            [(-1, "mlx5_0"), (-1, "mlx5_1"), (-1, "mlx5_2"), (0, "mlx5_0+mlx5_1"), (1, "mlx5_2")],
+        ),
+        ("NET/IB : Using [0]mlx5_bond_0:1/RoCE [RO]; OOB bond0:192.0.2.1<0>", [(0, "mlx5_bond_0")]),
         ("NET/IB : Made virtual device [0] name=mlx5_0+mlx5_1 speed=400000 ndevs=2", [(0, "mlx5_0+mlx5_1")]),
     ],
 )
