@@ -51,6 +51,50 @@ def test_who_does_not_come_to_the_start_costs_no_more_time() -> None:
     assert met.meet("b", 4) == "did not come to the start within 30 s" and host.now() < 32
 
 
+def test_silent_partners_cost_nobody_else_the_start() -> None:
+    host = FakeHost()
+    silent = [f"silent{number}" for number in range(40)]
+
+    def ask_(addresses: t.Sequence[str]) -> Status | None:
+        if addresses[0] in silent:
+            host.sleep(4)
+            return None
+        return Status("run", addresses[0]) if host.now() > 5 else None
+
+    names = {name: [name] for name in ["late1", "late2", *silent, "late3"]}
+    met = Meeting(host, Status("run", "me"), names, step_limit=LIMIT, ask_=ask_)  # type: ignore[arg-type]
+    met.gather(120)
+    assert sorted(met.gone) == sorted(silent)
+
+
+def test_partners_are_asked_at_the_same_time() -> None:
+    all_there = threading.Barrier(8, timeout=30)
+
+    def ask_(addresses: t.Sequence[str]) -> Status | None:
+        all_there.wait()
+        return Status("run", addresses[0])
+
+    names = {f"n{number}": [f"n{number}"] for number in range(8)}
+    host = FakeHost()
+    met = Meeting(host, Status("run", "me"), names, step_limit=LIMIT, ask_=ask_)  # type: ignore[arg-type]
+    met.gather(120)
+    assert met.gone == {}
+
+
+def test_a_partner_whose_silence_takes_long_is_given_up_as_soon() -> None:
+    host = FakeHost()
+    asked: list[float] = []
+
+    def ask_(addresses: t.Sequence[str]) -> Status | None:
+        asked.append(host.now())
+        host.sleep(4)
+        return None
+
+    met = Meeting(host, Status("run", "me"), {"a": ["a"]}, step_limit=LIMIT, ask_=ask_)  # type: ignore[arg-type]
+    assert met.meet("a", 2).startswith("has not answered since step 2")
+    assert len(asked) == 3 and host.now() < 13
+
+
 def test_a_host_of_another_run_is_nobody() -> None:
     _host, met, _partners = meeting(a=lambda now: -1)
     met._status.run = "another"
@@ -117,6 +161,23 @@ def test_the_server_answers_on_one_address_only_if_told_so() -> None:
     port, status = free_port(), Status("run", "me")
     with tell(status, port, "127.0.0.2"):
         assert ask(["127.0.0.2"], port) == status and ask(["127.0.0.1"], port) is None
+
+
+def test_the_other_addresses_are_asked_at_the_same_time() -> None:
+    """The second answers when the third was asked as well; on the first nobody listens."""
+    port = free_port()
+    with socket.create_server(("127.0.0.2", port)) as second, socket.create_server(("127.0.0.3", port)) as third:
+
+        def serve() -> None:
+            (one, _address), (other, _address) = second.accept(), third.accept()
+            with one, other:
+                one.sendall(b'{"run": "run", "name": "a", "step": 3}\n')
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        seen = ask(["127.0.0.1", "127.0.0.2", "127.0.0.3"], port)
+        assert seen is not None and seen.step == 3
+        thread.join()
 
 
 @pytest.mark.parametrize("answer", [b"", b"SSH-2.0-x\n", b"[]\n", b'{"run": 1}\n', b"x" * 9000, b"\xff\n"])
