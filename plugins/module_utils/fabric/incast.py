@@ -207,7 +207,7 @@ def run_incast(
     incast.check()
     check_options(options)
     tests = incast.tests_of(name)
-    limit = options.barrier_limit + options.time_limit + STEP_SLACK_S
+    limit = 2 * options.barrier_limit + options.time_limit + STEP_SLACK_S
     ports = find_ports(host) if tests else []
     outcomes = [plan_test(host, ports, test, options) for test in tests]
     part = None

@@ -138,7 +138,7 @@ class Meeting:
         self._ask = ask_
         self._step_limit = step_limit
         self._gone_after = gone_after
-        self._start = host.now()
+        self._latest_start = host.now()  # of any host
         self.gone: dict[str, str] = {}  # partner -> when and where it was lost
 
     def gather(self, limit: float) -> None:
@@ -156,7 +156,8 @@ class Meeting:
                 self._host.sleep(_POLL_S)
         for name in missing:
             self.gone[name] = f"did not come to the start within {limit:g} s"
-        self._start = self._host.now()
+        # Those that wait for a host of which we know nothing are as patient as we were, from now on at the latest.
+        self._latest_start = self._host.now() + limit
 
     def _missing(self, names: list[str], deadline: float | None) -> list[str]:
         """Those that do not answer. Nobody is asked after the deadline."""
@@ -194,4 +195,4 @@ class Meeting:
 
     def _deadline(self, step: int) -> float:
         """A host is never later than this: whoever is furthest behind waits for nobody that lives."""
-        return self._start + (step + 1) * self._step_limit
+        return self._latest_start + (step + 1) * self._step_limit

@@ -115,7 +115,7 @@ def run_part(
             "rounds": len(matrix.rounds()),
             "steps": matrix.steps(),
             "measurements": matrix.measurements(),
-            "limit_s": options.barrier_limit + matrix.steps() * options.step_limit,
+            "limit_s": 2 * options.barrier_limit + matrix.steps() * options.step_limit,
             "took_s": round(host.now() - started, 1),
             "test_s": options.ideal_s(link_gbps),
         },

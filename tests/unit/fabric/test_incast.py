@@ -142,7 +142,7 @@ def test_who_does_not_come_costs_its_own_run_only() -> None:
 
 
 def test_a_host_without_a_part_does_nothing() -> None:
-    assert part_of(Node(4), "n4") == {"part": None, "outcomes": [], "limit_s": 165}
+    assert part_of(Node(4), "n4") == {"part": None, "outcomes": [], "limit_s": 285}
 
 
 def test_a_dry_run_plans_only() -> None:

@@ -133,6 +133,20 @@ def test_a_partner_that_hangs_is_waited_for_no_longer_than_its_steps_may_take() 
     assert met.gone == {}, "it may be there for a later test"
 
 
+@pytest.mark.parametrize("at", [-1, 0, 1])
+def test_a_partner_may_wait_at_the_start_for_a_host_that_is_nobody_of_ours(at: int) -> None:
+    """Longer than a step may take, and whoever waits for that partner is late as well."""
+    _host, met, _partners = meeting(a=lambda now: 2 if now > 115 else at)
+    met.gather(120)
+    assert met.meet("a", 2) == "" and met.gone == {}
+
+
+def test_a_partner_that_never_leaves_the_start_is_given_up() -> None:
+    _host, met, _partners = meeting(a=lambda now: -1)
+    met.gather(120)
+    assert met.meet("a", 0) == "was still at step -1 when step 0 had to begin"
+
+
 def test_a_partner_that_gave_up_is_not_waited_for() -> None:
     host, met, _partners = meeting(a=lambda now: 5)
     assert met.meet("a", 2) == "had given this test up already" and host.now() == 0
