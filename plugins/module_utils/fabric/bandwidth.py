@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 
-from ..errors import HostError, ParseError, PolicyError, RoceError, ToolMissing
+from ..errors import CommandTimeout, HostError, ParseError, PolicyError, RoceError, ToolMissing
 from ..findings import Finding
 from ..gids import read_gids
 from ..guards import busy_ports
@@ -31,7 +31,17 @@ _RETRY_S = 0.5
 # What a step takes beside the measurement: both ends see each other at the step, start and end their programs.
 STEP_SLACK_S = 15.0
 # Root causes that a server knows better than its client; a client that is gone can say nothing.
-_OWN_FAULTS = ("no_device", "wrong_device", "port_down", "unknown_option", "memlock", "no_dmabuf", "no_peermem")
+_OWN_FAULTS = (
+    "no_device",
+    "wrong_device",
+    "port_down",
+    "unknown_option",
+    "memlock",
+    "no_dmabuf",
+    "no_peermem",
+    "hung",
+    "broken",
+)
 _SERVER_SAYS = (*_OWN_FAULTS, "no_gid", "no_client", "absent")
 # Where a run shows how far it is.
 STATUS_FILE = "/run/lossless-roce-fabric.json"
@@ -231,10 +241,26 @@ def run_test(host: Host, outcome: Outcome, options: Options) -> None:
     """Run one end of one test within the time limit and note how it went."""
     if outcome.failure is not None:
         return
-    if outcome.test.role == "server":
-        _serve(host, outcome, options)
-    else:
-        _measure(host, outcome, options)
+    try:
+        if outcome.test.role == "server":
+            _serve(host, outcome, options)
+        else:
+            _measure(host, outcome, options)
+    except RoceError as exc:
+        outcome.failure = _broken(exc)
+
+
+def _broken(exc: RoceError) -> Failure:
+    """What went wrong on this host, as a failure of its test: what it has measured with others holds."""
+    if isinstance(exc, CommandTimeout):
+        return Failure(
+            "hung",
+            str(exc),
+            str(exc),
+            "look at dmesg for the card and its driver, and at the process (/proc/PID/stack); a process that no signal"
+            " ends goes with a reboot at the latest",
+        )
+    return Failure("broken", str(exc), str(exc), "put right what the cause names, and run the tests again")
 
 
 def _serve(host: Host, outcome: Outcome, options: Options) -> None:
@@ -261,6 +287,13 @@ def _listening_by_cm(host: Host, outcome: Outcome) -> t.Iterator[None]:
 
 def _connect_by_cm(host: Host, outcome: Outcome) -> None:
     """Try until the server listens, within the limit; the test itself goes on whatever comes out."""
+    try:
+        _try_by_cm(host, outcome)
+    except RoceError as exc:
+        outcome.cm_failure = _broken(exc)
+
+
+def _try_by_cm(host: Host, outcome: Outcome) -> None:
     deadline = host.now() + _CM_LIMIT_S
     while True:
         done, timed_out = _run(host, outcome.cm_argv, max(deadline - host.now(), 1.0))
@@ -329,7 +362,8 @@ def _run(host: Host, argv: list[str], limit: float) -> tuple[Done, bool]:
     try:
         done = process.wait(limit)
     except BaseException:
-        process.end()
+        with contextlib.suppress(CommandTimeout):
+            process.end()
         raise
     return (done, False) if done is not None else (process.end(), True)
 
@@ -468,11 +502,18 @@ def _run_step(
     reason = meeting.meet(tests[0].peer, tests[0].step)
     if reason:
         return [Outcome(test, [], options.tool, failure=absent(test, reason)) for test in tests]
-    outcomes = [plan_test(host, ports, test, options) for test in tests]
+    outcomes = [_planned(host, ports, test, options) for test in tests]
     with ThreadPoolExecutor(max_workers=len(outcomes)) as pool:
         for done in [pool.submit(run_test, host, outcome, options) for outcome in outcomes]:
             done.result()
     return outcomes
+
+
+def _planned(host: Host, ports: list[Port], test: PairTest, options: Options) -> Outcome:
+    try:
+        return plan_test(host, ports, test, options)
+    except RoceError as exc:
+        return Outcome(test, [], options.tool, failure=_broken(exc))
 
 
 def _show(host: Host, status: Status) -> None:
