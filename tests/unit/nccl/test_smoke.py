@@ -192,6 +192,7 @@ def test_nccl_tests_by_mpirun_of_the_first_host() -> None:
         ({"backend": "gloo"}, "gloo uses no GPU"),
         ({"tool": "nccl_tests"}, "a number of ranks a host"),
         ({"time_limit": 0}, "time_limit: 0"),
+        ({"min_busbw": 0.0}, "min_busbw: 0.0 … 0.001 to"),
         ({"start_limit": 600.0}, "is not below time_limit"),
         ({"port": 70000}, "port: 70000"),
         ({"environment": {"NCCL_NTHREADS": "4"}}, "NCCL_NTHREADS=4"),
