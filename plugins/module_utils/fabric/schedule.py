@@ -117,6 +117,12 @@ class Matrix:
                 tests += self._pair(rank, other, number * self.steps_a_round())
         return sorted(tests, key=lambda test: test.step)
 
+    def partners_of(self, name: str) -> set[str]:
+        """The hosts with which a host tests on any rail, known to be broken or not."""
+        rank, count = self._rank(name), len(self.hosts)
+        ranks = (partner(round_, count, rank) for round_ in self.rounds())
+        return {self.hosts[other].name for other in ranks if other is not None}
+
     def _pair(self, rank: int, other: int, first_step: int) -> t.Iterator[PairTest]:
         own, peer = self.hosts[rank], self.hosts[other]
         rails = self.rails()
