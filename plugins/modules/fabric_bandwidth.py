@@ -95,7 +95,9 @@ options:
     type: float
     default: 0
   link_gbps:
-    description: Link rate in Gb/s. Without it bandwidth is measured and not judged.
+    description:
+      - Link rate in Gb/s of ports that have none of their own in O(hosts). Without any, bandwidth is measured and not
+        judged.
     type: float
   efficiency:
     description: Share of the link rate that must be reached, 0.01 to 1.

@@ -109,7 +109,10 @@ def run_part(
         outcomes = run_matrix(host, tests, options, status, refuse_busy=refuse_busy, listen=listen)
     judged = []
     for outcome in [] if dry_run else outcomes:
-        judged += [outcome.cm_finding(name), outcome.finding(name, link_gbps, efficiency, max_latency_usec)]
+        judged += [
+            outcome.cm_finding(name),
+            outcome.finding(name, outcome.test.slower_gbps(link_gbps), efficiency, max_latency_usec),
+        ]
     return {
         "matrix": {
             "rounds": len(matrix.rounds()),

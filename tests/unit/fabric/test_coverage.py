@@ -86,6 +86,21 @@ def test_paths_are_proven_of_the_pairs_that_are_measured(options: dict[str, t.An
         assert found == {(test.peer, test.rail) for test in matrix.tests_of(host)}
 
 
+def test_each_port_has_the_rate_of_its_own_policy() -> None:
+    declared = [
+        {"name": "eth0", "rail": 0, "address": "10.0.0.1"},
+        {"name": "mlx5_1", "rail": 1, "address": "10.0.1.1", "netdev": "eth1"},
+    ]
+    own = [(["eth1"], {"mtu": 4200, "rdma_mtu": 4096, "link_gbps": 200})]
+    (host,) = matrix_hosts({"n0": fabric_ports(declared, own, 400)})
+    assert host["ports"] == [
+        {"name": "eth0", "rail": 0, "address": "10.0.0.1", "link_gbps": 400},
+        {"name": "eth1", "rail": 1, "address": "10.0.1.1", "link_gbps": 200},
+    ]
+    (host,) = matrix_hosts({"n0": fabric_ports(declared)})
+    assert not any("link_gbps" in port for port in host["ports"])
+
+
 def test_options_that_say_nothing_of_whom_to_test_with_are_refused() -> None:
     for options, words in (
         ({"scope": "some"}, "scope"),
@@ -102,8 +117,24 @@ def test_ports_go_by_their_netdev_whatever_they_were_declared_as() -> None:
     declared = {"name": "mlx5_0", "rail": "1", "address": "10.0.0.1", "netdev": "eth0", "mtu": 9000, "rdma_mtu": 4096}
     missing = {"name": "eth7", "rail": 0, "address": "10.0.1.1", "netdev": "", "ibdev": "", "mtu": None}
     assert fabric_ports([declared, missing]) == [
-        {"name": "eth7", "rail": 0, "address": "10.0.1.1", "mtu": None, "rdma_mtu": None, "leaf": None},
-        {"name": "eth0", "rail": 1, "address": "10.0.0.1", "mtu": 9000, "rdma_mtu": 4096, "leaf": None},
+        {
+            "name": "eth7",
+            "rail": 0,
+            "address": "10.0.1.1",
+            "mtu": None,
+            "rdma_mtu": None,
+            "leaf": None,
+            "link_gbps": None,
+        },
+        {
+            "name": "eth0",
+            "rail": 1,
+            "address": "10.0.0.1",
+            "mtu": 9000,
+            "rdma_mtu": 4096,
+            "leaf": None,
+            "link_gbps": None,
+        },
     ]
 
 
@@ -164,7 +195,7 @@ def test_ports_of_another_form_are_refused(ports: t.Any) -> None:
 
 def test_the_hosts_are_what_the_matrix_takes() -> None:
     """What peers need to know goes with the ports (mtu); fabric_bandwidth refuses what it does not know."""
-    port = {"name": "ens1np0", "rail": 0, "address": "198.51.100.1", "mtu": 9000}
+    port = {"name": "ens1np0", "rail": 0, "address": "198.51.100.1", "mtu": 9000, "link_gbps": 200}
     hosts = matrix_hosts({"n1": [port], "n0": [port]})
     assert [host["name"] for host in hosts] == ["n0", "n1"]
     for host in hosts:
