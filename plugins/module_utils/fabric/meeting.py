@@ -14,11 +14,14 @@ import json
 import socket
 import socketserver
 import threading
+import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 
-from ..errors import HostError
+from ..errors import HostError, ParseError
+from ..parsers.json_output import read_json
+from ..parsers.numbers import is_int
 
 if t.TYPE_CHECKING:
     from ..host import Host
@@ -96,17 +99,33 @@ def ask(addresses: t.Sequence[str], port: int = PORT) -> Status | None:
 
 
 def _ask_one(address: str, port: int) -> Status | None:
+    deadline = time.monotonic() + _ASK_LIMIT_S
     try:
-        with socket.create_connection((address, port), timeout=_ASK_LIMIT_S) as sock, sock.makefile("rb") as stream:
-            return _status(stream.readline(_LONGEST_ANSWER))
-    except (OSError, ValueError, TypeError):
+        with socket.create_connection((address, port), timeout=_ASK_LIMIT_S) as sock:
+            return _status(_line(sock, deadline))
+    except (OSError, ValueError, TypeError, ParseError):
         return None
 
 
+def _line(sock: socket.socket, deadline: float) -> bytes:
+    """What comes until the end of a line. Raises TimeoutError at the deadline, however little comes at a time."""
+    answer = b""
+    while b"\n" not in answer and len(answer) < _LONGEST_ANSWER:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        sock.settimeout(left)
+        more = sock.recv(_LONGEST_ANSWER)
+        if not more:
+            break
+        answer += more
+    return answer
+
+
 def _status(line: bytes) -> Status:
-    """What a host answered. Raises ValueError or TypeError when it was another program."""
-    status = Status(**json.loads(line))
-    if not isinstance(status.step, int) or not isinstance(status.run, str):
+    """What a host answered. Raises ParseError, ValueError or TypeError when it was another program."""
+    status = Status(**read_json(line.decode(), "status"))
+    if not is_int(status.step) or not isinstance(status.run, str) or not isinstance(status.name, str):
         raise TypeError
     return status
 
@@ -168,8 +187,12 @@ class Meeting:
     def _present(self, name: str, deadline: float | None) -> bool:
         if deadline is not None and self._host.now() >= deadline:
             return False
+        return self._status_of(name) is not None
+
+    def _status_of(self, name: str) -> Status | None:
+        """What a partner tells; None when it is silent, of another run, or another host."""
         status = self._ask(self._partners[name])
-        return status is not None and status.run == self._status.run
+        return status if status is not None and (status.run, status.name) == (self._status.run, name) else None
 
     def meet(self, name: str, step: int) -> str:
         """Wait until a partner is at our step; empty, or why it will not come."""
@@ -178,9 +201,9 @@ class Meeting:
         silent_since: float | None = None
         while True:
             asked = self._host.now()
-            status = self._ask(self._partners[name])
+            status = self._status_of(name)
             now = self._host.now()
-            if status is None or status.run != self._status.run:
+            if status is None:
                 silent_since = asked if silent_since is None else silent_since
                 if now - silent_since >= self._gone_after:
                     self.gone[name] = f"has not answered since step {step} ({self._host.time_of_day()})"

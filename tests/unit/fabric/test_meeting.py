@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import typing as t
@@ -36,6 +37,13 @@ def meeting(**answers: t.Callable[[float], int | None]) -> tuple[FakeHost, Meeti
     partners = Partners(host, **answers)
     names = {name: [name] for name in answers}
     return host, Meeting(host, Status("run", "me"), names, step_limit=LIMIT, ask_=partners), partners  # type: ignore[arg-type]
+
+
+def test_another_host_at_the_address_is_not_the_partner() -> None:
+    _host, met, _partners = meeting(a=lambda now: -1)
+    met._partners = {"b": ["a"]}
+    met.gather(5)
+    assert list(met.gone) == ["b"]
 
 
 def test_all_wait_for_the_last_one_at_the_start() -> None:
@@ -194,7 +202,21 @@ def test_the_other_addresses_are_asked_at_the_same_time() -> None:
         thread.join()
 
 
-@pytest.mark.parametrize("answer", [b"", b"SSH-2.0-x\n", b"[]\n", b'{"run": 1}\n', b"x" * 9000, b"\xff\n"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"SSH-2.0-x\n",
+        b"[]\n",
+        b'{"run": 1}\n',
+        b"x" * 9000,
+        b"\xff\n",
+        b"[" * 4095 + b"\n",
+        b'{"run": "run", "name": "a", "step": true}\n',
+        b'{"run": "run", "name": "a", "step": 1.5}\n',
+        b'{"run": "run", "name": ["a"], "step": 1}\n',
+    ],
+)
 def test_another_program_on_the_port_is_silence(answer: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -207,3 +229,28 @@ def test_another_program_on_the_port_is_silence(answer: bytes) -> None:
         thread.start()
         assert ask(["127.0.0.1"], server.getsockname()[1]) is None
         thread.join()
+
+
+def test_an_answer_that_never_ends_is_silence() -> None:
+    """A byte now and then: only the limit of the whole answer ends it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        asked_enough = threading.Event()
+
+        def serve() -> None:
+            connection, _address = server.accept()
+            with connection, contextlib.suppress(OSError):
+                while not asked_enough.wait(0.1):
+                    connection.sendall(b" ")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        answers: list[Status | None] = []
+        asking = threading.Thread(
+            target=lambda: answers.append(ask(["127.0.0.1"], server.getsockname()[1])), daemon=True
+        )
+        asking.start()
+        asking.join(60)
+        in_time = list(answers)
+        asked_enough.set()
+        thread.join()
+        assert in_time == [None]
