@@ -390,8 +390,9 @@ def _no_result(outcome: Outcome, options: Options, timed_out: bool) -> Failure:
         return Failure(
             "no_answer",
             f"no result within {limit}",
-            f"{peer} took the TCP connection and said nothing more",
-            f"look at {outcome.argv[0]} on {peer}, and at what else listens on port {outcome.test.tcp_port}",
+            f"{peer} did not answer on TCP port {outcome.test.tcp_port}, or took the connection and said nothing more",
+            f"look for firewalls that drop TCP 18515 and up between the hosts, at {outcome.tool} on {peer}, and at what"
+            f" else listens on port {outcome.test.tcp_port} there",
         )
     return Failure(
         "no_result", outcome.output.strip()[-200:], "the program failed or printed no result", "run it by hand"

@@ -251,7 +251,11 @@ def test_the_result_holds_every_row_and_the_figure_that_is_judged() -> None:
 
 def test_a_peer_that_says_nothing_more() -> None:
     (outcome,) = run(ScriptedHost(Step(FOREVER, out="")), CLIENT, time_limit=10)
-    assert verdict(outcome).observed["failure"] == "no_answer"
+    finding = verdict(outcome)
+    assert finding.observed["failure"] == "no_answer"
+    # A client that waits for the answer to its SYN prints nothing, as one that waits for data.
+    assert "node2 did not answer on TCP port 18516, or took the connection" in finding.cause
+    assert "firewalls" in finding.remedy and "ib_write_bw on node2" in finding.remedy
 
 
 def test_no_row_and_no_known_text_is_no_pass() -> None:
