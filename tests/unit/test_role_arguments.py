@@ -20,7 +20,8 @@ def argument(role: str, tasks: str, module: str, key: str, **variables: t.Any) -
     defaults = yaml.safe_load((ROLES / role / "defaults" / "main.yml").read_text())
     listed = yaml.safe_load((ROLES / role / "tasks" / tasks).read_text())
     raw = next(task[f"lossless.roce.{module}"][key] for task in listed if f"lossless.roce.{module}" in task)
-    templar = Templar(DataLoader(), variables={**defaults, **variables})  # type: ignore[no-untyped-call]
+    templates = {key: trust_as_template(value) if isinstance(value, str) else value for key, value in defaults.items()}
+    templar = Templar(DataLoader(), variables={**templates, **variables})  # type: ignore[no-untyped-call]
     return t.cast("dict[str, t.Any]", templar.template({key: trust_as_template(raw)}))
 
 
@@ -39,3 +40,15 @@ def test_a_number_of_0_is_handed_on_and_nothing_is_omitted(
         assert argument(role, tasks, module, key, **{variable: number}) == {key: number}
     for nothing in ({}, {variable: None}, {variable: ""}):
         assert argument(role, tasks, module, key, **nothing) == {}
+
+
+@pytest.mark.parametrize(("hosts", "forks", "limit"), [(2, 5, 120), (64, 5, 120), (512, 5, 367), (512, 50, 120)])
+def test_hosts_wait_for_those_that_have_no_fork_yet(hosts: int, forks: int, limit: int) -> None:
+    names = [f"n{number}" for number in range(hosts)]
+    for role, tasks, module in (
+        ("fabric_test", "bandwidth.yml", "fabric_bandwidth"),
+        ("fabric_test", "incast.yml", "fabric_incast"),
+        ("nccl_smoke", "run.yml", "nccl_smoke"),
+    ):
+        given = {f"{role}_hosts": names, "ansible_forks": forks}
+        assert argument(role, tasks, module, "barrier_limit", **given) == {"barrier_limit": limit}
