@@ -128,7 +128,12 @@ class Options:
     @property
     def step_limit(self) -> float:
         """Seconds that a step takes at most, for both ends."""
-        return self.time_limit + STEP_SLACK_S + (_CM_LIMIT_S if self.rdma_cm else 0.0)
+        return self.time_limit + STEP_SLACK_S + self.cm_limit
+
+    @property
+    def cm_limit(self) -> float:
+        """Seconds that the connection by rdma_cm before each test takes at most."""
+        return _CM_LIMIT_S if self.rdma_cm else 0.0
 
 
 def arguments(test: PairTest, options: Options, ibdev: str, ibport: int, gid_index: int) -> list[str]:

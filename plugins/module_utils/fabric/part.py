@@ -53,14 +53,14 @@ def parse(raw: t.Mapping[str, t.Any]) -> tuple[Matrix, Options]:
     require("link_gbps", raw["link_gbps"], 0.001, 100_000)
     require("max_latency_usec", raw["max_latency_usec"], 0.001, 60e6)
     options = parse_options(raw)
-    matrix = parse_matrix({key: raw[key] for key in MATRIX_SPEC}, options)
+    matrix = parse_matrix({key: raw[key] for key in MATRIX_SPEC}, options, raw["link_gbps"])
     if matrix.scope == "pairs" and not matrix.pairs:
         raise PolicyError("pairs: none, with scope pairs … at least one pair was expected")
     matrix.rounds()  # raises for a scope that does not fit the hosts
     return matrix, options
 
 
-def parse_matrix(raw: t.Mapping[str, t.Any], options: Options) -> Matrix:
+def parse_matrix(raw: t.Mapping[str, t.Any], options: Options, link_gbps: float | None = None) -> Matrix:
     """A matrix from the options of fabric_bandwidth. Raises PolicyError for what does not fit together."""
     options.check()
     require("samples", raw["samples"], 1, 1_000_000)
@@ -77,8 +77,14 @@ def parse_matrix(raw: t.Mapping[str, t.Any], options: Options) -> Matrix:
     )
     if not raw["budget"]:
         return matrix
-    a_test = options.duration + _START_AND_END_S if options.duration else options.time_limit
-    return fit_budget(matrix, a_test, raw["budget"])
+    return fit_budget(matrix, _seconds_a_test(matrix, options, link_gbps), raw["budget"])
+
+
+def _seconds_a_test(matrix: Matrix, options: Options, link_gbps: float | None) -> float:
+    """What a budget reckons for a test. All hosts must come to the same, so the list of hosts comes first."""
+    slowest = min((rate for host in matrix.hosts for rate in host.gbps.values()), default=link_gbps)
+    ideal = options.ideal_s(slowest)
+    return (options.time_limit if ideal is None else ideal + _START_AND_END_S) + options.cm_limit
 
 
 def _pairs(raw: t.Iterable[t.Mapping[str, t.Any]]) -> frozenset[tuple[frozenset[str], int]]:

@@ -75,3 +75,30 @@ def test_a_port_without_a_rate_of_its_own_has_the_common_one(monkeypatch: pytest
 def test_a_rate_that_everything_meets_is_refused(rate: float) -> None:
     with pytest.raises(PolicyError, match=r"hosts: b eth0: link_gbps: .* … 0.001 to 100000 was expected"):
         part.parse(options({"a": 100.0, "b": rate}))
+
+
+SIXTEEN: dict[str, float | None] = dict.fromkeys(f"n{number}" for number in range(16))
+
+
+@pytest.mark.parametrize(
+    ("rates", "given", "rounds"),
+    [
+        (SIXTEEN, {"link_gbps": 400}, 15),  # 5000 messages of 64 KiB take milliseconds
+        (SIXTEEN, {"link_gbps": 400, "duration": 27}, 10),
+        (SIXTEEN, {"link_gbps": 400, "duration": 17, "rdma_cm": True}, 10),
+        (SIXTEEN, {}, 5),  # nothing tells, so each may run into its limit
+        (SIXTEEN, {"tool": "ib_write_lat", "link_gbps": 400}, 5),
+        ({**SIXTEEN, "n7": 0.1}, {"link_gbps": 400}, 10),  # 26.2 s at the slowest
+    ],
+)
+def test_a_budget_draws_as_many_rounds_as_fit(
+    rates: dict[str, float | None], given: dict[str, t.Any], rounds: int
+) -> None:
+    matrix, _options = part.parse(options(rates, budget=600, **given))
+    assert len(matrix.rounds()) == rounds
+
+
+def test_a_budget_is_the_same_for_hosts_with_another_policy() -> None:
+    rates: dict[str, float | None] = {**SIXTEEN, "n7": 0.1}
+    drawn = [part.parse(options(rates, budget=600, link_gbps=own))[0].rounds() for own in (400, 0.01, None)]
+    assert drawn[0] == drawn[1] == drawn[2]
