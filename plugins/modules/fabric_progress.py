@@ -57,7 +57,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 status:
-  description: The last status that was seen - C(run), C(name), C(step), C(steps), C(left_s), C(done).
+  description: The last status that was seen - C(run), C(name), C(step), C(steps), C(left_s), C(done), C(pid).
   returned: when not in check mode
   type: dict
 """

@@ -10,6 +10,7 @@ is given up once and for all, so that it costs its own pairs a few seconds and n
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import socket
 import socketserver
@@ -40,6 +41,7 @@ class Status:
     """Where a host stands: the run it takes part in, its step of so many, and whether it is through.
 
     left_s: seconds left, by what the steps until now took
+    pid: number of its process, 0 where that is not told
     """
 
     run: str
@@ -48,6 +50,7 @@ class Status:
     steps: int = 0
     left_s: float = 0.0
     done: bool = False
+    pid: int = 0
 
 
 class _Handler(socketserver.BaseRequestHandler):
@@ -72,9 +75,8 @@ def tell(status: Status, port: int = PORT, address: str = "") -> t.Iterator[None
     try:
         server = _Server((address, port), _Handler)
     except OSError as exc:
-        raise HostError(
-            f"TCP port {port}: {exc.strerror}; another run of fabric_bandwidth on this host, or another program, has it"
-        ) from exc
+        whose = f"; {_whose(address, port)}" if exc.errno == errno.EADDRINUSE else ""
+        raise HostError(f"TCP port {port}: {exc.strerror}{whose}") from exc
     server.status = status
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
     thread.start()
@@ -83,6 +85,17 @@ def tell(status: Status, port: int = PORT, address: str = "") -> t.Iterator[None
     finally:
         server.shutdown()
         server.server_close()
+
+
+def _whose(address: str, port: int) -> str:
+    """Who has our port: mostly a run whose playbook was interrupted, and which goes on to its end."""
+    status = ask([address or "127.0.0.1"], port)
+    if status is None or not status.pid:
+        return f"another program has it: ss -ltnp 'sport = :{port}' tells which"
+    return (
+        f"run {status.run} of {status.name} has it, at step {status.step + 1} of {status.steps}: wait for its end, or"
+        f" end it on all hosts (here: kill {status.pid})"
+    )
 
 
 def ask(addresses: t.Sequence[str], port: int = PORT) -> Status | None:
@@ -125,7 +138,8 @@ def _line(sock: socket.socket, deadline: float) -> bytes:
 def _status(line: bytes) -> Status:
     """What a host answered. Raises ParseError, ValueError or TypeError when it was another program."""
     status = Status(**read_json(line.decode(), "status"))
-    if not is_int(status.step) or not isinstance(status.run, str) or not isinstance(status.name, str):
+    numbers, texts = (status.step, status.pid), (status.run, status.name)
+    if not all(map(is_int, numbers)) or not all(isinstance(text, str) for text in texts):
         raise TypeError
     return status
 

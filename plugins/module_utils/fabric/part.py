@@ -107,7 +107,7 @@ def run_part(
 ) -> dict[str, t.Any]:
     """Run (or in a dry run plan) the tests of host ``name``: {matrix, outcomes, timing, findings} as plain JSON."""
     tests = matrix.tests_of(name)
-    status = Status(run, name, steps=matrix.steps())
+    status = Status(run, name, steps=matrix.steps(), pid=host.pid())
     started = host.now()
     if dry_run:
         outcomes = plan_tests(host, tests, options)

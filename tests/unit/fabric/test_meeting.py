@@ -174,9 +174,31 @@ def test_the_server_tells_the_present_status() -> None:
         # The first address that answers is enough.
         seen = ask(["127.0.0.2", "127.0.0.1"], port)
         assert seen is not None and seen.step == 4
-        with pytest.raises(HostError, match=f"TCP port {port}"), tell(status, port):
-            pass
     assert ask(["127.0.0.1"], port) is None
+
+
+def test_the_run_that_has_the_port_is_named_with_its_process() -> None:
+    """A playbook that was interrupted leaves it."""
+    port = free_port()
+    with tell(Status("77", "node1", step=2, steps=9, pid=4711), port):
+        words = f"TCP port {port}: Address already in use; run 77 of node1 has it, at step 3 of 9.*kill 4711"
+        with pytest.raises(HostError, match=words), tell(Status("78", "node1"), port):
+            pass
+
+
+def test_another_program_that_has_the_port_is_looked_for_by_hand() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def serve() -> None:
+            server.accept()[0].close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        words = f"TCP port {port}: .*another program has it: ss -ltnp 'sport = :{port}'"
+        with pytest.raises(HostError, match=words), tell(Status("78", "node1"), port):
+            pass
+        thread.join()
 
 
 def test_the_server_answers_on_one_address_only_if_told_so() -> None:
