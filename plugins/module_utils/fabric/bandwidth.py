@@ -27,6 +27,8 @@ from .verdict import JUDGED_SIZE, failed, failed_latency, judge, judge_cm, judge
 if t.TYPE_CHECKING:
     from ..host import Done, Host
 
+Show = t.Callable[["Host", Status], None]
+
 _RETRY_S = 0.5
 # What a step takes beside the measurement: both ends see each other at the step, start and end their programs.
 STEP_SLACK_S = 15.0
@@ -441,12 +443,27 @@ def absent(test: PairTest, reason: str) -> Failure:
     )
 
 
+def show_in_file(host: Host, status: Status) -> None:
+    """Leave the status where the control node looks for it, without a Python to start for each look."""
+    # Only root can write there, and a job of a scheduler is mostly not: the tests are worth more than the progress.
+    with contextlib.suppress(HostError):
+        host.write(STATUS_FILE, json.dumps(asdict(status)) + "\n")
+
+
 def run_matrix(
-    host: Host, tests: list[PairTest], options: Options, status: Status, *, refuse_busy: bool = True, listen: str = ""
+    host: Host,
+    tests: list[PairTest],
+    options: Options,
+    status: Status,
+    *,
+    refuse_busy: bool = True,
+    listen: str = "",
+    show: Show = show_in_file,
 ) -> list[Outcome]:
     """Run this host's tests, step by step with its partners; ``status`` tells how far it is.
 
     listen: address on which partners are answered; empty for all of this host's
+    show: called with the status at the start, at each step, and at the end
 
     Raises PolicyError for options that contradict themselves, ToolMissing, RoceError when a job uses one of the ports
     or another run is under way.
@@ -460,10 +477,10 @@ def run_matrix(
         refuse_jobs(host, [port for port in ports if any(test.netdev in (port.netdev, port.ibdev) for test in tests)])
     with tell(status, address=listen):
         try:
-            return list(_run_steps(host, ports, tests, options, status))
+            return list(_run_steps(host, ports, tests, options, status, show))
         finally:
             status.done = True
-            _show(host, status)
+            show(host, status)
 
 
 def plan_tests(host: Host, tests: list[PairTest], options: Options) -> list[Outcome]:
@@ -484,16 +501,16 @@ def _partners(tests: list[PairTest]) -> dict[str, list[str]]:
 
 
 def _run_steps(
-    host: Host, ports: list[Port], tests: list[PairTest], options: Options, status: Status
+    host: Host, ports: list[Port], tests: list[PairTest], options: Options, status: Status, show: Show
 ) -> t.Iterator[Outcome]:
     meeting = Meeting(host, status, _partners(tests), step_limit=options.step_limit)
-    _show(host, status)
+    show(host, status)
     meeting.gather(options.barrier_limit)
     started = host.now()
     for step, group in groupby(tests, key=lambda test: test.step):
         status.step = step
         status.left_s = (host.now() - started) / step * (status.steps - step) if step else 0.0
-        _show(host, status)
+        show(host, status)
         begun = host.now()
         outcomes = _run_step(host, ports, list(group), options, meeting)
         for outcome in outcomes:
@@ -520,13 +537,6 @@ def _planned(host: Host, ports: list[Port], test: PairTest, options: Options) ->
         return plan_test(host, ports, test, options)
     except RoceError as exc:
         return Outcome(test, [], options.tool, failure=_broken(exc))
-
-
-def _show(host: Host, status: Status) -> None:
-    """Leave the status where the control node looks for it, without a Python to start for each look."""
-    # Only root can write there, and a job of a scheduler is mostly not: the tests are worth more than the progress.
-    with contextlib.suppress(HostError):
-        host.write(STATUS_FILE, json.dumps(asdict(status)) + "\n")
 
 
 def refuse_jobs(host: Host, ports: list[Port]) -> None:

@@ -9,6 +9,7 @@ hosts and options that it reads. ``run`` is one host's part; ``report`` joins th
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ipaddress
 import json
 import re
@@ -22,10 +23,11 @@ from ..findings import FAIL, PASS, PENDING, UNKNOWN, Finding
 from ..host import Host
 from ..parsers.addresses import parse_addresses
 from . import analysis, blame
-from .bandwidth import TOOLS
+from .bandwidth import TOOLS, show_in_file
 from .coverage import absent_host, lonely_rails
+from .meeting import AT_BARRIER, Status
 from .part import parse, run_from
-from .schedule import PairTest
+from .schedule import Matrix, PairTest
 from .spec import JUDGE_SPEC, MATRIX_SPEC, RUN_SPEC, checked
 
 PASSED, FAILED = 0, 1
@@ -186,8 +188,10 @@ def run(host: Host, args: argparse.Namespace) -> int:
         say(f"lossless-roce-fabric: processes: {launch.ranks}, hosts in {args.file}: {len(matrix['hosts'])};"
             " a host without a process fails as absent", sys.stderr)  # fmt: skip
     result: dict[str, t.Any] = {"host": name, "run": run_name}
+    # Hosts keep step, so one speaks for all.
+    show = Progress(parse(matrix)[0]) if name == matrix["hosts"][0]["name"] else show_in_file
     try:
-        result |= run_from(host, _less_leaves(matrix), name=name, run=run_name)
+        result |= run_from(host, _less_leaves(matrix), name=name, run=run_name, show=show)
         status = status_of(_findings(result, args.file))
     except RoceError as exc:
         say(f"lossless-roce-fabric: {name}: {exc}", sys.stderr)
@@ -195,6 +199,30 @@ def run(host: Host, args: argparse.Namespace) -> int:
         status = CANNOT_TELL
     _hand_over(host, result, args.output)
     return PASSED if args.exit_zero else status
+
+
+class Progress:
+    """Tells on standard error how far the matrix is, a line a round, beside the file that the control node reads."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        self._rounds, self._steps_a_round = len(matrix.rounds()), matrix.steps_a_round()
+        self._told = ""
+
+    def __call__(self, host: Host, status: Status) -> None:
+        show_in_file(host, status)
+        what = self._what(status)
+        if what != self._told:
+            self._told = what
+            left = f", about {status.left_s:.0f} s left" if status.left_s and not status.done else ""
+            with contextlib.suppress(OSError):  # nobody reads it any more
+                say(f"lossless-roce-fabric: {what}{left}", sys.stderr)
+
+    def _what(self, status: Status) -> str:
+        if status.done:
+            return "this host is through"
+        if status.step == AT_BARRIER:
+            return "waiting for all hosts to be there"
+        return f"round {status.step // self._steps_a_round + 1} of {self._rounds}"
 
 
 def _less_leaves(matrix: dict[str, t.Any]) -> dict[str, t.Any]:

@@ -8,7 +8,7 @@ import typing as t
 
 from ..errors import PolicyError
 from ..values import require
-from .bandwidth import LATENCY_SIZE, LATENCY_TOOLS, Options, Outcome, plan_tests, run_matrix
+from .bandwidth import LATENCY_SIZE, LATENCY_TOOLS, Options, Outcome, Show, plan_tests, run_matrix, show_in_file
 from .meeting import Status
 from .schedule import Matrix, fit_budget, parse_hosts
 from .spec import MATRIX_SPEC, RUN_SPEC
@@ -29,7 +29,15 @@ def parse_options(raw: t.Mapping[str, t.Any]) -> Options:
     return options
 
 
-def run_from(host: Host, raw: t.Mapping[str, t.Any], *, name: str, run: str, dry_run: bool = False) -> dict[str, t.Any]:
+def run_from(
+    host: Host,
+    raw: t.Mapping[str, t.Any],
+    *,
+    name: str,
+    run: str,
+    dry_run: bool = False,
+    show: Show = show_in_file,
+) -> dict[str, t.Any]:
     """Host ``name``'s part of what the options of fabric_bandwidth ask for; see run_part."""
     matrix, options = parse(raw)
     return run_part(
@@ -43,6 +51,7 @@ def run_from(host: Host, raw: t.Mapping[str, t.Any], *, name: str, run: str, dry
         max_latency_usec=raw["max_latency_usec"],
         refuse_busy=raw["when_busy"] == "refuse",
         dry_run=dry_run,
+        show=show,
     )
 
 
@@ -104,6 +113,7 @@ def run_part(
     refuse_busy: bool = True,
     dry_run: bool = False,
     listen: str = "",
+    show: Show = show_in_file,
 ) -> dict[str, t.Any]:
     """Run (or in a dry run plan) the tests of host ``name``: {matrix, outcomes, timing, findings} as plain JSON."""
     tests = matrix.tests_of(name)
@@ -112,7 +122,7 @@ def run_part(
     if dry_run:
         outcomes = plan_tests(host, tests, options)
     else:
-        outcomes = run_matrix(host, tests, options, status, refuse_busy=refuse_busy, listen=listen)
+        outcomes = run_matrix(host, tests, options, status, refuse_busy=refuse_busy, listen=listen, show=show)
     judged = []
     for outcome in [] if dry_run else outcomes:
         judged += [
