@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import ipaddress
 import json
 import re
 import sys
@@ -86,23 +85,19 @@ def read_matrix(host: Host, path: str) -> dict[str, t.Any]:
         if "/" in item["name"] or item["name"] in ("", ".", ".."):
             raise PolicyError(f"{path}: hosts: name {item['name']!r} … the name of a host was expected")
     try:
-        _check_addresses(matrix["hosts"])
         parse(matrix)
+        _check_addresses(matrix["hosts"])
     except PolicyError as exc:
         raise PolicyError(f"{path}: {exc}") from exc
     return matrix
 
 
 def _check_addresses(hosts: list[dict[str, t.Any]]) -> None:
-    """Raise PolicyError for an address that is none, or that two ports have: one of them would answer for both."""
+    """Raise PolicyError for an address that two ports have: one of them would answer for both."""
     whose: dict[str, str] = {}
     for label, address in (
         (f"{host['name']} {port['name']}", port["address"]) for host in hosts for port in host["ports"]
     ):
-        try:
-            ipaddress.IPv4Address(address)
-        except ValueError as exc:
-            raise PolicyError(f"hosts: {label}: address {address!r} … an IPv4 address was expected") from exc
         if whose.setdefault(address, label) != label:
             raise PolicyError(
                 f"hosts: address {address} is on {whose[address]} and on {label} … one of its own for each was expected"

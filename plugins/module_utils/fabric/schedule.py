@@ -8,11 +8,12 @@ give the addresses, the number of a step gives the TCP port, and both ends come 
 
 from __future__ import annotations
 
+import ipaddress
 import typing as t
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ..errors import PolicyError
+from ..errors import PolicyError, brief
 from ..values import require
 from .rounds import Round, choose_rounds, pairs_of, partner
 
@@ -213,7 +214,7 @@ def parse_hosts(raw: t.Any) -> tuple[FabricHost, ...]:
             rail = int(port["rail"])
             if rail in rails:
                 raise PolicyError(f"hosts: {item['name']} has two ports on rail {rail}")
-            rails[rail] = (port["name"], port["address"])
+            rails[rail] = (port["name"], _ipv4(port["address"], f"hosts: {item['name']} {port['name']}"))
             if port.get("link_gbps") is not None:
                 require(f"hosts: {item['name']} {port['name']}: link_gbps", port["link_gbps"], 0.001, 100_000)
                 gbps[rail] = port["link_gbps"]
@@ -222,3 +223,14 @@ def parse_hosts(raw: t.Any) -> tuple[FabricHost, ...]:
     if twice:
         raise PolicyError(f"hosts: {twice[0]} is listed twice")
     return tuple(hosts)
+
+
+def _ipv4(address: t.Any, where: str) -> str:
+    """The address. GIDs are looked for, and perftest is called, by IPv4 addresses only."""
+    try:
+        if isinstance(address, str):
+            ipaddress.IPv4Address(address)
+            return address
+    except ValueError:
+        pass
+    raise PolicyError(f"{where}: address {brief(address)} … an IPv4 address was expected")

@@ -102,3 +102,11 @@ def test_a_budget_is_the_same_for_hosts_with_another_policy() -> None:
     rates: dict[str, float | None] = {**SIXTEEN, "n7": 0.1}
     drawn = [part.parse(options(rates, budget=600, link_gbps=own))[0].rounds() for own in (400, 0.01, None)]
     assert drawn[0] == drawn[1] == drawn[2]
+
+
+@pytest.mark.parametrize("address", ["2001:db8::1", "::ffff:10.0.0.1", "10.0.0.1/24", "node1", ""])
+def test_an_address_that_is_no_ipv4_address_is_one_clear_error(address: str) -> None:
+    raw = options({"a": None, "b": None})
+    raw["hosts"][1]["ports"][0]["address"] = address
+    with pytest.raises(PolicyError, match=f"^hosts: b eth0: address '{address}' … an IPv4 address was expected$"):
+        part.parse(raw)
