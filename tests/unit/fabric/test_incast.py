@@ -12,7 +12,12 @@ import typing as t
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.lossless.roce.plugins.filter.fabric_ports import FilterModule
-from ansible_collections.lossless.roce.plugins.module_utils.errors import PolicyError, RoceError, ToolMissing
+from ansible_collections.lossless.roce.plugins.module_utils.errors import (
+    CommandTimeout,
+    PolicyError,
+    RoceError,
+    ToolMissing,
+)
 from ansible_collections.lossless.roce.plugins.module_utils.fabric import incast as incast_module
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.bandwidth import Options
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.incast import Incast, plan, run_incast, wanted_names
@@ -127,6 +132,28 @@ def test_a_sender_calls_the_receiver_on_the_port_that_is_its_own() -> None:
     assert (part["host"], part["role"], part["netdev"], part["rail"]) == ("n2", "sender", "eth0", 0)
     assert part["simulated"] == ["rp_cnp_handled"]
     assert [(run["peer"], run["gbps"], run["failure"]) for run in part["runs"]] == [("n0", 32.5, "")]
+
+
+def test_a_program_that_hangs_in_the_kernel_leaves_counters_and_the_other_runs() -> None:
+    class Hanging(Process):
+        """No signal ends it."""
+
+        def wait(self, timeout: float) -> Done | None:
+            return None
+
+        def end(self) -> Done:
+            raise CommandTimeout("ib_write_bw: killed, and not gone 5 s later: process 77 hangs in the kernel")
+
+    class OneHangs(Node):
+        """The server of the second sender hangs."""
+
+        def start(self, *argv: str) -> Process:
+            process = super().start(*argv)
+            return Hanging(argv) if "18516" in argv else process
+
+    part = part_of(OneHangs(0, np_cnp_sent=3), "n0")["part"]
+    assert [run["failure"] for run in part["runs"]] == ["", "hung", ""] and part["deltas"] == {"np_cnp_sent": 3}
+    assert "process 77" in part["runs"][1]["cause"]
 
 
 def test_who_does_not_come_costs_its_own_run_only() -> None:
