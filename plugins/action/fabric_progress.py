@@ -9,6 +9,7 @@ import shlex
 import time
 import typing as t
 
+from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.bandwidth import STATUS_FILE
@@ -19,6 +20,8 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "interval": {"type": "float", "default": 5},
     "job": {"type": "str", "default": ""},
 }
+# A host that cannot be reached so often in a row is not looked at any more.
+_UNREACHED = 3
 
 
 class ActionModule(ActionBase):
@@ -27,24 +30,30 @@ class ActionModule(ActionBase):
     BYPASS_HOST_LOOP = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        """Print a line whenever a step is done; end with the run, or at the limit."""
+        """Print a line whenever a step is done; end with the run, at the limit, or when the host is lost."""
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _spec, args = self.validate_argument_spec(argument_spec=ARGUMENTS)
         if self._task.check_mode:
             return {**result, "changed": False, "skipped": True}
         deadline = time.monotonic() + args["limit"]
-        shown = ""
+        shown, unreached = "", 0
         status: dict[str, t.Any] = {}
-        while time.monotonic() < deadline and not status.get("done"):
+        while time.monotonic() < deadline and not status.get("done") and unreached < _UNREACHED:
             time.sleep(args["interval"])
-            status, ended = self._look(args["run"], args["job"])
+            try:
+                status, ended = self._look(args["run"], args["job"])
+            except AnsibleConnectionFailure:
+                # Raised further it would end the play for all hosts, whose tests go on.
+                unreached += 1
+                continue
+            unreached = 0
             line = told(status)
             if line and line != shown:
                 Display().display(line)
                 shown = line
             if ended:
                 break
-        return {**result, "changed": False, "status": status}
+        return {**result, "changed": False, "status": status, "lost": unreached == _UNREACHED}
 
     def _look(self, run: str, job: str) -> tuple[dict[str, t.Any], bool]:
         """The status of this run, empty while there is none, and whether its job has ended, for good or ill."""

@@ -38,6 +38,11 @@ options:
             description: The port's IPv4 address.
             type: str
             required: true
+          link_gbps:
+            description:
+              - Link rate of this port in Gb/s, where one does not fit all. A test is judged by the rate of its slower
+                end. M(lossless.roce.fabric_incast) does not judge, and takes no notice.
+            type: float
   run:
     description:
       - Any text that tells this run from others, the same on all hosts. Hosts of another run are not waited for.

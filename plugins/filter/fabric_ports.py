@@ -8,6 +8,7 @@ import functools
 import typing as t
 
 from ansible.errors import AnsibleFilterError
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.lossless.roce.plugins.module_utils.errors import PolicyError, RoceError, brief
 from ansible_collections.lossless.roce.plugins.module_utils.fabric import analysis, blame
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.bandwidth import TOOLS
@@ -23,6 +24,8 @@ from ansible_collections.lossless.roce.plugins.module_utils.fabric.coverage impo
 )
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.incast import plan, wanted_names
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.incast_verdict import judge, parse_parts
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.part import parse
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.spec import JUDGE_SPEC, MATRIX_SPEC, RUN_SPEC
 from ansible_collections.lossless.roce.plugins.module_utils.policy import parse_policy
 
 _PORTS = ("roce_ports", "host: [{name, rail, address}, …] with one port on a rail")
@@ -55,6 +58,23 @@ def _refused(function: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
             raise AnsibleFilterError(str(exc)) from exc
 
     return checked
+
+
+def peers(
+    host: str, ports: t.Mapping[str, t.Any], options: t.Mapping[str, t.Any] | None = None
+) -> list[dict[str, t.Any]]:
+    """The other ends of a host's rails; with options of fabric_bandwidth only of the hosts that it tests with."""
+    found = peers_of(host, ports)
+    if options is None or not found:
+        return found
+    spec = {key: rule for key, rule in {**MATRIX_SPEC, **RUN_SPEC, **JUDGE_SPEC}.items() if key != "hosts"}
+    given = {key: value for key, value in options.items() if value is not None}
+    checked = ArgumentSpecValidator(spec).validate(given)
+    if checked.error_messages:
+        raise PolicyError("; ".join(checked.error_messages))
+    matrix, _options = parse({**checked.validated_parameters, "hosts": matrix_hosts(ports)})
+    partners = matrix.partners_of(host)
+    return [peer for peer in found if peer["name"] in partners]
 
 
 Findings = t.Iterable[t.Mapping[str, t.Any]]
@@ -103,7 +123,7 @@ class FilterModule:
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         functions: dict[str, t.Callable[..., t.Any]] = {
             "matrix_hosts": matrix_hosts,
-            "peers": peers_of,
+            "peers": _refused(peers),
             "fabric_ports": fabric_ports,
             "lonely_rails": lonely_rails,
             "absent_host": absent_host,

@@ -91,11 +91,15 @@ options:
   budget:
     description:
       - Seconds that the whole matrix may take. Where all rounds do not fit, as many as do are drawn.
-      - A test is reckoned at O(duration) and three seconds, or without it at O(time_limit). 0 means no budget.
+      - A test is reckoned at three seconds and O(duration), or without it what O(iterations) take at the rate of the
+        slowest link. Where that is not known it is reckoned at O(time_limit). O(rdma_cm) adds ten seconds.
+      - 0 means no budget.
     type: float
     default: 0
   link_gbps:
-    description: Link rate in Gb/s. Without it bandwidth is measured and not judged.
+    description:
+      - Link rate in Gb/s of ports that have none of their own in O(hosts). Without any, bandwidth is measured and not
+        judged.
     type: float
   efficiency:
     description: Share of the link rate that must be reached, 0.01 to 1.

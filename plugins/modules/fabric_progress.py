@@ -10,8 +10,9 @@ short_description: Show how far a matrix of bandwidth tests is
 version_added: 0.1.0
 description:
   - Prints a line for each step that M(lossless.roce.fabric_bandwidth) has done on one host.
-  - Returns when that host is through.
-  - Runs once for all hosts of the play and looks at the first. Hosts keep step, so one stands for all.
+  - Returns when that host is through, or cannot be reached any more.
+  - Runs once for all hosts of the play and looks at the first, or with C(delegate_to) at another one. Hosts keep step,
+    so one stands for all.
 author:
   - lossless.roce contributors (!UNKNOWN)
 extends_documentation_fragment:
@@ -57,7 +58,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 status:
-  description: The last status that was seen - C(run), C(name), C(step), C(steps), C(left_s), C(done).
+  description: The last status that was seen - C(run), C(name), C(step), C(steps), C(left_s), C(done), C(pid).
   returned: when not in check mode
   type: dict
+lost:
+  description: Whether the host could not be reached any more. Another one can be looked at then.
+  returned: when not in check mode
+  type: bool
 """

@@ -195,7 +195,7 @@ options:
   min_busbw:
     description:
       - Least bus bandwidth of each operation at the largest size, in GB/s.
-      - Without it bandwidth is measured and not judged.
+      - Without it bandwidth is measured and not judged. 0, which everything meets, is refused.
     type: float
   gpu_target:
     description: Percent of GPU utilisation that is aimed for. The training example is judged by it.

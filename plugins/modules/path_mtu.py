@@ -11,6 +11,7 @@ version_added: 0.1.0
 description:
   - Sends packets of the declared MTU that must not be fragmented to every peer, over the port of each rail.
   - Compares the MTU of both ends first. Where full-size packets do not pass, finds the largest that do.
+  - Tries up to 32 peers at the same time.
   - Compares the active RDMA MTU of both ends, as C(ibv_devinfo) tells it.
 author:
   - lossless.roce contributors (!UNKNOWN)

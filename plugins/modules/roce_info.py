@@ -44,6 +44,23 @@ options:
   link_gbps:
     description: The declared link rate in Gb/s.
     type: float
+  policies:
+    description:
+      - Policies of single ports, as in M(lossless.roce.roce_node). A port that one selects is held against the
+        C(link_gbps) of that one, the others against O(link_gbps).
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      ports:
+        description: Netdevs or RDMA devices.
+        type: list
+        elements: str
+        required: true
+      policy:
+        description: The whole policy of these ports.
+        type: dict
+        required: true
 seealso:
   - module: lossless.roce.roce_node
 """
@@ -82,13 +99,18 @@ findings:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.lossless.roce.plugins.module_utils.checks.links import check_ports
+from ansible_collections.lossless.roce.plugins.module_utils.checks.links import check_ports, rates_by_netdev
 from ansible_collections.lossless.roce.plugins.module_utils.errors import RoceError
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.ends import told_to_peers
 from ansible_collections.lossless.roce.plugins.module_utils.host import Host
 from ansible_collections.lossless.roce.plugins.module_utils.info import declared_ports, gather
+from ansible_collections.lossless.roce.plugins.module_utils.policy import parse_policy
 
 PORT_SPEC = {"name": {"type": "str", "required": True}, "rail": {"type": "int"}, "address": {"type": "str"}}
+GROUP_SPEC = {
+    "ports": {"type": "list", "elements": "str", "required": True},
+    "policy": {"type": "dict", "required": True},
+}
 
 
 def main() -> None:
@@ -96,13 +118,16 @@ def main() -> None:
         argument_spec={
             "ports": {"type": "list", "elements": "dict", "default": [], "options": PORT_SPEC},
             "link_gbps": {"type": "float"},
+            "policies": {"type": "list", "elements": "dict", "default": [], "options": GROUP_SPEC},
         },
         supports_check_mode=True,
     )
     host, declared = Host(), module.params["ports"]
     try:
+        rates = [(group["ports"], parse_policy(group["policy"]).link_gbps) for group in module.params["policies"]]
         info = gather(host)
-        found = check_ports(declared, info, module.params["link_gbps"]) if declared else []
+        own = rates_by_netdev(info, rates)
+        found = check_ports(declared, info, module.params["link_gbps"], own) if declared else []
         about = told_to_peers(host, declared_ports(declared, info)) if declared else []
     except RoceError as exc:
         module.fail_json(msg=str(exc))

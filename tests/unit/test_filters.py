@@ -99,6 +99,10 @@ def test_what_is_declared_rightly_or_not_at_all() -> None:
             {"roce_ports": [{**PORT, "address": "10.100.0.999"}]},
             "roce_ports[0]: address '10.100.0.999' … an IPv4 address",
         ),
+        (
+            {"roce_ports": [{**PORT, "address": "2001:db8::1"}]},
+            "roce_ports[0]: address '2001:db8::1' … an IPv4 address",
+        ),
     ],
 )
 def test_each_wrong_declaration_names_host_variable_and_value(variables: dict[str, t.Any], error: str) -> None:

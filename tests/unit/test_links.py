@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.lossless.roce.plugins.module_utils.checks.links import check_ports
+from ansible_collections.lossless.roce.plugins.module_utils.checks.links import check_ports, rates_by_netdev
 from ansible_collections.lossless.roce.plugins.module_utils.errors import PolicyError
 from ansible_collections.lossless.roce.plugins.module_utils.info import gather
 from sim_node import SimNode, SimPort
@@ -51,6 +51,15 @@ def verdicts(node: SimNode, address: str = "10.100.0.1", link_gbps: float | None
     """Check -> verdict of the port's findings."""
     declared = [{"name": "ens1np0", "address": address}]
     return {finding.check: finding.verdict for finding in check_ports(declared, gather(node), link_gbps)}
+
+
+def test_a_port_is_held_against_the_rate_of_its_own_policy(node: SimNode) -> None:
+    info = gather(node)
+    for names in (["ens1np0"], ["mlx5_0"]):
+        own = rates_by_netdev(info, [(names, 200), (["ens1np0"], 800)])
+        found = check_ports([{"name": "ens1np0"}], info, 400, own)
+        assert {f.check: f.verdict for f in found}["speed"] == "pass"
+    assert rates_by_netdev(info, [(["ens9np0"], 200)]) == {}
 
 
 def test_facts_of_a_port(node: SimNode) -> None:

@@ -39,6 +39,16 @@ def check_ports(
     return found
 
 
+def rates_by_netdev(facts: Facts, rates: t.Iterable[tuple[t.Sequence[str], float | None]]) -> dict[str, float | None]:
+    """Netdev -> declared Gb/s, from pairs of names (netdevs or RDMA devices) and rate; the first that fits counts."""
+    found: dict[str, float | None] = {}
+    for names, rate in rates:
+        for port in facts["ports"]:
+            if {port["netdev"], port["ibdev"]} & set(names):
+                found.setdefault(port["netdev"], rate)
+    return found
+
+
 def _refuse_address(name: str, address: str | None) -> None:
     """GIDs are looked for by the address as it is written, so that one with a prefix length would be missed."""
     try:

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 
-from ..errors import HostError, ParseError, PolicyError, RoceError, ToolMissing
+from ..errors import CommandTimeout, HostError, ParseError, PolicyError, RoceError, ToolMissing
 from ..findings import Finding
 from ..gids import read_gids
 from ..guards import busy_ports
@@ -27,11 +27,23 @@ from .verdict import JUDGED_SIZE, failed, failed_latency, judge, judge_cm, judge
 if t.TYPE_CHECKING:
     from ..host import Done, Host
 
+Show = t.Callable[["Host", Status], None]
+
 _RETRY_S = 0.5
 # What a step takes beside the measurement: both ends see each other at the step, start and end their programs.
 STEP_SLACK_S = 15.0
 # Root causes that a server knows better than its client; a client that is gone can say nothing.
-_OWN_FAULTS = ("no_device", "wrong_device", "port_down", "unknown_option", "memlock", "no_dmabuf", "no_peermem")
+_OWN_FAULTS = (
+    "no_device",
+    "wrong_device",
+    "port_down",
+    "unknown_option",
+    "memlock",
+    "no_dmabuf",
+    "no_peermem",
+    "hung",
+    "broken",
+)
 _SERVER_SAYS = (*_OWN_FAULTS, "no_gid", "no_client", "absent")
 # Where a run shows how far it is.
 STATUS_FILE = "/run/lossless-roce-fabric.json"
@@ -118,7 +130,12 @@ class Options:
     @property
     def step_limit(self) -> float:
         """Seconds that a step takes at most, for both ends."""
-        return self.time_limit + STEP_SLACK_S + (_CM_LIMIT_S if self.rdma_cm else 0.0)
+        return self.time_limit + STEP_SLACK_S + self.cm_limit
+
+    @property
+    def cm_limit(self) -> float:
+        """Seconds that the connection by rdma_cm before each test takes at most."""
+        return _CM_LIMIT_S if self.rdma_cm else 0.0
 
 
 def arguments(test: PairTest, options: Options, ibdev: str, ibport: int, gid_index: int) -> list[str]:
@@ -231,10 +248,26 @@ def run_test(host: Host, outcome: Outcome, options: Options) -> None:
     """Run one end of one test within the time limit and note how it went."""
     if outcome.failure is not None:
         return
-    if outcome.test.role == "server":
-        _serve(host, outcome, options)
-    else:
-        _measure(host, outcome, options)
+    try:
+        if outcome.test.role == "server":
+            _serve(host, outcome, options)
+        else:
+            _measure(host, outcome, options)
+    except RoceError as exc:
+        outcome.failure = _broken(exc)
+
+
+def _broken(exc: RoceError) -> Failure:
+    """What went wrong on this host, as a failure of its test: what it has measured with others holds."""
+    if isinstance(exc, CommandTimeout):
+        return Failure(
+            "hung",
+            str(exc),
+            str(exc),
+            "look at dmesg for the card and its driver, and at the process (/proc/PID/stack); a process that no signal"
+            " ends goes with a reboot at the latest",
+        )
+    return Failure("broken", str(exc), str(exc), "put right what the cause names, and run the tests again")
 
 
 def _serve(host: Host, outcome: Outcome, options: Options) -> None:
@@ -261,6 +294,13 @@ def _listening_by_cm(host: Host, outcome: Outcome) -> t.Iterator[None]:
 
 def _connect_by_cm(host: Host, outcome: Outcome) -> None:
     """Try until the server listens, within the limit; the test itself goes on whatever comes out."""
+    try:
+        _try_by_cm(host, outcome)
+    except RoceError as exc:
+        outcome.cm_failure = _broken(exc)
+
+
+def _try_by_cm(host: Host, outcome: Outcome) -> None:
     deadline = host.now() + _CM_LIMIT_S
     while True:
         done, timed_out = _run(host, outcome.cm_argv, max(deadline - host.now(), 1.0))
@@ -329,7 +369,8 @@ def _run(host: Host, argv: list[str], limit: float) -> tuple[Done, bool]:
     try:
         done = process.wait(limit)
     except BaseException:
-        process.end()
+        with contextlib.suppress(CommandTimeout):
+            process.end()
         raise
     return (done, False) if done is not None else (process.end(), True)
 
@@ -356,8 +397,9 @@ def _no_result(outcome: Outcome, options: Options, timed_out: bool) -> Failure:
         return Failure(
             "no_answer",
             f"no result within {limit}",
-            f"{peer} took the TCP connection and said nothing more",
-            f"look at {outcome.argv[0]} on {peer}, and at what else listens on port {outcome.test.tcp_port}",
+            f"{peer} did not answer on TCP port {outcome.test.tcp_port}, or took the connection and said nothing more",
+            f"look for firewalls that drop TCP 18515 and up between the hosts, at {outcome.tool} on {peer}, and at what"
+            f" else listens on port {outcome.test.tcp_port} there",
         )
     return Failure(
         "no_result", outcome.output.strip()[-200:], "the program failed or printed no result", "run it by hand"
@@ -401,12 +443,27 @@ def absent(test: PairTest, reason: str) -> Failure:
     )
 
 
+def show_in_file(host: Host, status: Status) -> None:
+    """Leave the status where the control node looks for it, without a Python to start for each look."""
+    # Only root can write there, and a job of a scheduler is mostly not: the tests are worth more than the progress.
+    with contextlib.suppress(HostError):
+        host.write(STATUS_FILE, json.dumps(asdict(status)) + "\n")
+
+
 def run_matrix(
-    host: Host, tests: list[PairTest], options: Options, status: Status, *, refuse_busy: bool = True, listen: str = ""
+    host: Host,
+    tests: list[PairTest],
+    options: Options,
+    status: Status,
+    *,
+    refuse_busy: bool = True,
+    listen: str = "",
+    show: Show = show_in_file,
 ) -> list[Outcome]:
     """Run this host's tests, step by step with its partners; ``status`` tells how far it is.
 
     listen: address on which partners are answered; empty for all of this host's
+    show: called with the status at the start, at each step, and at the end
 
     Raises PolicyError for options that contradict themselves, ToolMissing, RoceError when a job uses one of the ports
     or another run is under way.
@@ -420,10 +477,10 @@ def run_matrix(
         refuse_jobs(host, [port for port in ports if any(test.netdev in (port.netdev, port.ibdev) for test in tests)])
     with tell(status, address=listen):
         try:
-            return list(_run_steps(host, ports, tests, options, status))
+            return list(_run_steps(host, ports, tests, options, status, show))
         finally:
             status.done = True
-            _show(host, status)
+            show(host, status)
 
 
 def plan_tests(host: Host, tests: list[PairTest], options: Options) -> list[Outcome]:
@@ -444,16 +501,16 @@ def _partners(tests: list[PairTest]) -> dict[str, list[str]]:
 
 
 def _run_steps(
-    host: Host, ports: list[Port], tests: list[PairTest], options: Options, status: Status
+    host: Host, ports: list[Port], tests: list[PairTest], options: Options, status: Status, show: Show
 ) -> t.Iterator[Outcome]:
     meeting = Meeting(host, status, _partners(tests), step_limit=options.step_limit)
-    _show(host, status)
+    show(host, status)
     meeting.gather(options.barrier_limit)
     started = host.now()
     for step, group in groupby(tests, key=lambda test: test.step):
         status.step = step
         status.left_s = (host.now() - started) / step * (status.steps - step) if step else 0.0
-        _show(host, status)
+        show(host, status)
         begun = host.now()
         outcomes = _run_step(host, ports, list(group), options, meeting)
         for outcome in outcomes:
@@ -468,18 +525,18 @@ def _run_step(
     reason = meeting.meet(tests[0].peer, tests[0].step)
     if reason:
         return [Outcome(test, [], options.tool, failure=absent(test, reason)) for test in tests]
-    outcomes = [plan_test(host, ports, test, options) for test in tests]
+    outcomes = [_planned(host, ports, test, options) for test in tests]
     with ThreadPoolExecutor(max_workers=len(outcomes)) as pool:
         for done in [pool.submit(run_test, host, outcome, options) for outcome in outcomes]:
             done.result()
     return outcomes
 
 
-def _show(host: Host, status: Status) -> None:
-    """Leave the status where the control node looks for it, without a Python to start for each look."""
-    # Only root can write there, and a job of a scheduler is mostly not: the tests are worth more than the progress.
-    with contextlib.suppress(HostError):
-        host.write(STATUS_FILE, json.dumps(asdict(status)) + "\n")
+def _planned(host: Host, ports: list[Port], test: PairTest, options: Options) -> Outcome:
+    try:
+        return plan_test(host, ports, test, options)
+    except RoceError as exc:
+        return Outcome(test, [], options.tool, failure=_broken(exc))
 
 
 def refuse_jobs(host: Host, ports: list[Port]) -> None:

@@ -72,11 +72,15 @@ def peers_of(host: str, ports: Ports) -> list[dict[str, t.Any]]:
     ]
 
 
-def fabric_ports(declared: t.Sequence[t.Mapping[str, t.Any]], policies: Policies = ()) -> list[dict[str, t.Any]]:
-    """The ports of one host as its peers need to know them: {name (the netdev), rail, address, mtu, rdma_mtu, leaf}.
+def fabric_ports(
+    declared: t.Sequence[t.Mapping[str, t.Any]], policies: Policies = (), link_gbps: float | None = None
+) -> list[dict[str, t.Any]]:
+    """The ports of one host as its peers need to know them.
 
-    ``declared`` is what roce_info found out on them. ``policies`` are those of single ports: a port that one selects
-    has declared_mtu and declared_rdma_mtu. Raises ValueError naming the port that cannot take part.
+    Each is {name (the netdev), rail, address, mtu, rdma_mtu, leaf, link_gbps}. ``declared`` is what roce_info found out
+    on them, or what is declared where no host was looked at. ``policies`` are those of single ports: a port that one
+    selects has declared_mtu, declared_rdma_mtu and its link_gbps. Raises ValueError naming the port that cannot take
+    part.
     """
     for port in declared:
         lacking = [key for key in ("rail", "address") if port.get(key) in (None, "")]
@@ -89,32 +93,34 @@ def fabric_ports(declared: t.Sequence[t.Mapping[str, t.Any]], policies: Policies
             raise ValueError(f"ports {other['name']} and {port['name']} are both on rail {port['rail']}")
     return [
         {
-            "name": port["netdev"] or port["name"],
+            "name": port.get("netdev") or port["name"],
             "rail": rail,
             "address": port["address"],
             **{key: port.get(key) for key in ("mtu", "rdma_mtu", "leaf")},
-            **_own_mtus(port, policies),
+            "link_gbps": link_gbps,
+            **_own_policy(port, policies),
         }
         for rail, port in sorted(by_rail.items())
     ]
 
 
-def _own_mtus(port: t.Mapping[str, t.Any], policies: Policies) -> dict[str, int]:
+def _own_policy(port: t.Mapping[str, t.Any], policies: Policies) -> dict[str, t.Any]:
     """What the policy declares that selects the port by netdev or RDMA device."""
     names = {port["name"], port.get("netdev"), port.get("ibdev")}
     own = next((policy for ports, policy in policies if names & set(ports)), None)
-    return {f"declared_{key}": own[key] for key in ("mtu", "rdma_mtu")} if own else {}
+    if own is None:
+        return {}
+    return {"declared_mtu": own["mtu"], "declared_rdma_mtu": own["rdma_mtu"], "link_gbps": own.get("link_gbps")}
 
 
 def matrix_hosts(ports: Ports) -> list[dict[str, t.Any]]:
-    """The hosts as fabric_bandwidth takes them: {name, ports: [{name, rail, address}]}, by name."""
-    return [
-        {
-            "name": host,
-            "ports": [{"name": port["name"], "rail": _rail_of(port), "address": port["address"]} for port in own],
-        }
-        for host, own in sorted(ports.items())
-    ]
+    """The hosts as fabric_bandwidth takes them: {name, ports: [{name, rail, address, link_gbps}]}, by name."""
+    return [{"name": host, "ports": [_matrix_port(port) for port in own]} for host, own in sorted(ports.items())]
+
+
+def _matrix_port(port: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    rate = {} if port.get("link_gbps") is None else {"link_gbps": port["link_gbps"]}
+    return {"name": port["name"], "rail": _rail_of(port), "address": port["address"], **rate}
 
 
 def leaves_of(ports: Ports) -> dict[str, str]:

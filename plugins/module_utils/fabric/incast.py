@@ -207,7 +207,7 @@ def run_incast(
     incast.check()
     check_options(options)
     tests = incast.tests_of(name)
-    limit = options.barrier_limit + options.time_limit + STEP_SLACK_S
+    limit = 2 * options.barrier_limit + options.time_limit + STEP_SLACK_S
     ports = find_ports(host) if tests else []
     outcomes = [plan_test(host, ports, test, options) for test in tests]
     part = None
@@ -215,7 +215,7 @@ def run_incast(
         port = next((port for port in ports if tests[0].netdev in (port.netdev, port.ibdev)), None)
         if refuse_busy and port is not None:
             refuse_jobs(host, [port])
-        part = _run(host, incast, options, Status(run, name, steps=1), port, outcomes)
+        part = _run(host, incast, options, Status(run, name, steps=1, pid=host.pid()), port, outcomes)
     return {"part": part, "outcomes": [outcome.as_dict() for outcome in outcomes], "limit_s": limit}
 
 

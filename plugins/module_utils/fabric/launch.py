@@ -9,7 +9,7 @@ hosts and options that it reads. ``run`` is one host's part; ``report`` joins th
 from __future__ import annotations
 
 import argparse
-import ipaddress
+import contextlib
 import json
 import re
 import sys
@@ -22,10 +22,11 @@ from ..findings import FAIL, PASS, PENDING, UNKNOWN, Finding
 from ..host import Host
 from ..parsers.addresses import parse_addresses
 from . import analysis, blame
-from .bandwidth import TOOLS
+from .bandwidth import TOOLS, show_in_file
 from .coverage import absent_host, lonely_rails
+from .meeting import AT_BARRIER, Status
 from .part import parse, run_from
-from .schedule import PairTest
+from .schedule import Matrix, PairTest
 from .spec import JUDGE_SPEC, MATRIX_SPEC, RUN_SPEC, checked
 
 PASSED, FAILED = 0, 1
@@ -84,23 +85,19 @@ def read_matrix(host: Host, path: str) -> dict[str, t.Any]:
         if "/" in item["name"] or item["name"] in ("", ".", ".."):
             raise PolicyError(f"{path}: hosts: name {item['name']!r} … the name of a host was expected")
     try:
-        _check_addresses(matrix["hosts"])
         parse(matrix)
+        _check_addresses(matrix["hosts"])
     except PolicyError as exc:
         raise PolicyError(f"{path}: {exc}") from exc
     return matrix
 
 
 def _check_addresses(hosts: list[dict[str, t.Any]]) -> None:
-    """Raise PolicyError for an address that is none, or that two ports have: one of them would answer for both."""
+    """Raise PolicyError for an address that two ports have: one of them would answer for both."""
     whose: dict[str, str] = {}
     for label, address in (
         (f"{host['name']} {port['name']}", port["address"]) for host in hosts for port in host["ports"]
     ):
-        try:
-            ipaddress.IPv4Address(address)
-        except ValueError as exc:
-            raise PolicyError(f"hosts: {label}: address {address!r} … an IPv4 address was expected") from exc
         if whose.setdefault(address, label) != label:
             raise PolicyError(
                 f"hosts: address {address} is on {whose[address]} and on {label} … one of its own for each was expected"
@@ -186,8 +183,10 @@ def run(host: Host, args: argparse.Namespace) -> int:
         say(f"lossless-roce-fabric: processes: {launch.ranks}, hosts in {args.file}: {len(matrix['hosts'])};"
             " a host without a process fails as absent", sys.stderr)  # fmt: skip
     result: dict[str, t.Any] = {"host": name, "run": run_name}
+    # Hosts keep step, so one speaks for all.
+    show = Progress(parse(matrix)[0]) if name == matrix["hosts"][0]["name"] else show_in_file
     try:
-        result |= run_from(host, _less_leaves(matrix), name=name, run=run_name)
+        result |= run_from(host, _less_leaves(matrix), name=name, run=run_name, show=show)
         status = status_of(_findings(result, args.file))
     except RoceError as exc:
         say(f"lossless-roce-fabric: {name}: {exc}", sys.stderr)
@@ -195,6 +194,30 @@ def run(host: Host, args: argparse.Namespace) -> int:
         status = CANNOT_TELL
     _hand_over(host, result, args.output)
     return PASSED if args.exit_zero else status
+
+
+class Progress:
+    """Tells on standard error how far the matrix is, a line a round, beside the file that the control node reads."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        self._rounds, self._steps_a_round = len(matrix.rounds()), matrix.steps_a_round()
+        self._told = ""
+
+    def __call__(self, host: Host, status: Status) -> None:
+        show_in_file(host, status)
+        what = self._what(status)
+        if what != self._told:
+            self._told = what
+            left = f", about {status.left_s:.0f} s left" if status.left_s and not status.done else ""
+            with contextlib.suppress(OSError):  # nobody reads it any more
+                say(f"lossless-roce-fabric: {what}{left}", sys.stderr)
+
+    def _what(self, status: Status) -> str:
+        if status.done:
+            return "this host is through"
+        if status.step == AT_BARRIER:
+            return "waiting for all hosts to be there"
+        return f"round {status.step // self._steps_a_round + 1} of {self._rounds}"
 
 
 def _less_leaves(matrix: dict[str, t.Any]) -> dict[str, t.Any]:

@@ -8,7 +8,7 @@ import typing as t
 
 from ..errors import PolicyError
 from ..values import require
-from .bandwidth import LATENCY_SIZE, LATENCY_TOOLS, Options, Outcome, plan_tests, run_matrix
+from .bandwidth import LATENCY_SIZE, LATENCY_TOOLS, Options, Outcome, Show, plan_tests, run_matrix, show_in_file
 from .meeting import Status
 from .schedule import Matrix, fit_budget, parse_hosts
 from .spec import MATRIX_SPEC, RUN_SPEC
@@ -29,7 +29,15 @@ def parse_options(raw: t.Mapping[str, t.Any]) -> Options:
     return options
 
 
-def run_from(host: Host, raw: t.Mapping[str, t.Any], *, name: str, run: str, dry_run: bool = False) -> dict[str, t.Any]:
+def run_from(
+    host: Host,
+    raw: t.Mapping[str, t.Any],
+    *,
+    name: str,
+    run: str,
+    dry_run: bool = False,
+    show: Show = show_in_file,
+) -> dict[str, t.Any]:
     """Host ``name``'s part of what the options of fabric_bandwidth ask for; see run_part."""
     matrix, options = parse(raw)
     return run_part(
@@ -43,6 +51,7 @@ def run_from(host: Host, raw: t.Mapping[str, t.Any], *, name: str, run: str, dry
         max_latency_usec=raw["max_latency_usec"],
         refuse_busy=raw["when_busy"] == "refuse",
         dry_run=dry_run,
+        show=show,
     )
 
 
@@ -53,14 +62,14 @@ def parse(raw: t.Mapping[str, t.Any]) -> tuple[Matrix, Options]:
     require("link_gbps", raw["link_gbps"], 0.001, 100_000)
     require("max_latency_usec", raw["max_latency_usec"], 0.001, 60e6)
     options = parse_options(raw)
-    matrix = parse_matrix({key: raw[key] for key in MATRIX_SPEC}, options)
+    matrix = parse_matrix({key: raw[key] for key in MATRIX_SPEC}, options, raw["link_gbps"])
     if matrix.scope == "pairs" and not matrix.pairs:
         raise PolicyError("pairs: none, with scope pairs … at least one pair was expected")
     matrix.rounds()  # raises for a scope that does not fit the hosts
     return matrix, options
 
 
-def parse_matrix(raw: t.Mapping[str, t.Any], options: Options) -> Matrix:
+def parse_matrix(raw: t.Mapping[str, t.Any], options: Options, link_gbps: float | None = None) -> Matrix:
     """A matrix from the options of fabric_bandwidth. Raises PolicyError for what does not fit together."""
     options.check()
     require("samples", raw["samples"], 1, 1_000_000)
@@ -77,8 +86,14 @@ def parse_matrix(raw: t.Mapping[str, t.Any], options: Options) -> Matrix:
     )
     if not raw["budget"]:
         return matrix
-    a_test = options.duration + _START_AND_END_S if options.duration else options.time_limit
-    return fit_budget(matrix, a_test, raw["budget"])
+    return fit_budget(matrix, _seconds_a_test(matrix, options, link_gbps), raw["budget"])
+
+
+def _seconds_a_test(matrix: Matrix, options: Options, link_gbps: float | None) -> float:
+    """What a budget reckons for a test. All hosts must come to the same, so the list of hosts comes first."""
+    slowest = min((rate for host in matrix.hosts for rate in host.gbps.values()), default=link_gbps)
+    ideal = options.ideal_s(slowest)
+    return (options.time_limit if ideal is None else ideal + _START_AND_END_S) + options.cm_limit
 
 
 def _pairs(raw: t.Iterable[t.Mapping[str, t.Any]]) -> frozenset[tuple[frozenset[str], int]]:
@@ -98,24 +113,28 @@ def run_part(
     refuse_busy: bool = True,
     dry_run: bool = False,
     listen: str = "",
+    show: Show = show_in_file,
 ) -> dict[str, t.Any]:
     """Run (or in a dry run plan) the tests of host ``name``: {matrix, outcomes, timing, findings} as plain JSON."""
     tests = matrix.tests_of(name)
-    status = Status(run, name, steps=matrix.steps())
+    status = Status(run, name, steps=matrix.steps(), pid=host.pid())
     started = host.now()
     if dry_run:
         outcomes = plan_tests(host, tests, options)
     else:
-        outcomes = run_matrix(host, tests, options, status, refuse_busy=refuse_busy, listen=listen)
+        outcomes = run_matrix(host, tests, options, status, refuse_busy=refuse_busy, listen=listen, show=show)
     judged = []
     for outcome in [] if dry_run else outcomes:
-        judged += [outcome.cm_finding(name), outcome.finding(name, link_gbps, efficiency, max_latency_usec)]
+        judged += [
+            outcome.cm_finding(name),
+            outcome.finding(name, outcome.test.slower_gbps(link_gbps), efficiency, max_latency_usec),
+        ]
     return {
         "matrix": {
             "rounds": len(matrix.rounds()),
             "steps": matrix.steps(),
             "measurements": matrix.measurements(),
-            "limit_s": options.barrier_limit + matrix.steps() * options.step_limit,
+            "limit_s": 2 * options.barrier_limit + matrix.steps() * options.step_limit,
             "took_s": round(host.now() - started, 1),
             "test_s": options.ideal_s(link_gbps),
         },

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import typing as t
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ..errors import CommandTimeout, HostError, ParseError
@@ -24,6 +25,8 @@ _COUNT = 3
 _WAIT_S = 1
 # A size passes when one of this many packets comes back: loss is another fault than size.
 _PROBES = 5
+# So many peers are tried at the same time, each by one ping after the other.
+_AT_ONCE = 32
 
 
 @dataclass(frozen=True)
@@ -51,12 +54,16 @@ def check_peers(
     declared_mtu, declared_rdma_mtu: in bytes, for peers that have none of their own.
     """
     own, taken = active_mtus(host), _taken(host, host_name, peers)
-    found = [
-        _duplicate(host_name, peer, peer.declared_mtu or declared_mtu, taken[peer.address])
-        if peer.address in taken
-        else check_peer(host, host_name, peer, peer.declared_mtu or declared_mtu)
-        for peer in peers
-    ]
+    measured: dict[str, int] = {}
+
+    def check(peer: Peer) -> Finding:
+        mtu = peer.declared_mtu or declared_mtu
+        if peer.address in taken:
+            return _duplicate(host_name, peer, mtu, taken[peer.address])
+        return check_peer(host, host_name, peer, mtu, measured)
+
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        found = list(pool.map(check, peers))
     return found + [
         check_rdma_mtu(host_name, peer, own.get(peer.netdev), peer.declared_rdma_mtu or declared_rdma_mtu)
         for peer in peers
@@ -121,8 +128,13 @@ def check_rdma_mtu(host_name: str, peer: Peer, own: int | None, declared: int | 
     )
 
 
-def check_peer(host: Host, host_name: str, peer: Peer, declared_mtu: int) -> Finding:
-    """A finding on the path to one peer: both MTUs first, then packets of the declared MTU."""
+def check_peer(
+    host: Host, host_name: str, peer: Peer, declared_mtu: int, measured: dict[str, int] | None = None
+) -> Finding:
+    """A finding on the path to one peer: both MTUs first, then packets of the declared MTU.
+
+    measured: netdev -> what a smaller path carried that was found there, tried first on the next one and noted
+    """
     file = f"/sys/class/net/{peer.netdev}/mtu"
     text = host.read_optional(file)
     if text is None:
@@ -147,17 +159,19 @@ def check_peer(host: Host, host_name: str, peer: Peer, declared_mtu: int) -> Fin
             remedy="run playbook lossless.roce.bootstrap on both; the switch port needs 9216",
         )
     # A path smaller than the declared MTU is found by packets of the MTU that both ends run.
-    return _by_packets(host, host_name, peer, declared_mtu, own)
+    return _by_packets(host, host_name, peer, declared_mtu, own, {} if measured is None else measured)
 
 
-def _by_packets(host: Host, host_name: str, peer: Peer, declared_mtu: int, own: int) -> Finding:
+def _by_packets(
+    host: Host, host_name: str, peer: Peer, declared_mtu: int, own: int, measured: dict[str, int]
+) -> Finding:
     argv = _argv(peer, declared_mtu)
     reply = _ping(host, argv)
     if reply.came_back == reply.sent:
         return _finding(host_name, peer, declared_mtu, observed={"mtu": declared_mtu}, evidence=" ".join(argv))
     if reply.came_back or _passes(host, peer, declared_mtu):
         return _lossy(host_name, peer, declared_mtu, reply, argv)
-    cause, remedy, passing = _explain(host, peer, declared_mtu, own, reply.text)
+    cause, remedy, passing = _explain(host, peer, declared_mtu, own, reply.text, measured)
     return _finding(
         host_name, peer, declared_mtu, observed={"mtu": passing}, evidence=" ".join(argv), cause=cause, remedy=remedy
     )
@@ -207,7 +221,9 @@ def _passes(host: Host, peer: Peer, mtu: int) -> bool:
     return _ping(host, _argv(peer, mtu, _PROBES)).came_back > 0
 
 
-def _explain(host: Host, peer: Peer, declared_mtu: int, own: int, reply: str) -> tuple[str, str, int | None]:
+def _explain(
+    host: Host, peer: Peer, declared_mtu: int, own: int, reply: str, measured: dict[str, int]
+) -> tuple[str, str, int | None]:
     """Cause, remedy, and the largest MTU that passes (None: nothing does)."""
     if own < declared_mtu:
         return (
@@ -215,7 +231,7 @@ def _explain(host: Host, peer: Peer, declared_mtu: int, own: int, reply: str) ->
             "run playbook lossless.roce.bootstrap",
             own,
         )
-    passing = _largest(host, peer, declared_mtu)
+    passing = _largest(host, peer, declared_mtu, measured)
     if passing is None:
         # ping's own trouble (no permission, no route) is another thing than silence.
         words = re.search(r"^ping: .*", reply, re.MULTILINE)
@@ -236,17 +252,25 @@ def _explain(host: Host, peer: Peer, declared_mtu: int, own: int, reply: str) ->
     )
 
 
-def _largest(host: Host, peer: Peer, failing: int) -> int | None:
-    """The largest MTU below ``failing`` that passes; None when not even a small packet does."""
+def _largest(host: Host, peer: Peer, failing: int, measured: dict[str, int]) -> int | None:
+    """The largest MTU below ``failing`` that passes; None when not even a small packet does.
+
+    A switch that is set wrongly is so for many peers: what was found for another one is tried before the search.
+    """
     low, high = _SMALLEST if failing > _SMALLEST else _LEAST, failing
     if not _passes(host, peer, low):
         return None
+    known = measured.get(peer.netdev, low)
+    likely = [known, known + 1]
     while high - low > 1:
-        middle = (low + high) // 2
-        if _passes(host, peer, middle):
-            low = middle
+        size = likely.pop(0) if likely else (low + high) // 2
+        if not low < size < high:
+            continue
+        if _passes(host, peer, size):
+            low = size
         else:
-            high = middle
+            high = size
+    measured[peer.netdev] = low
     return low
 
 

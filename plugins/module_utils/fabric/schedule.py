@@ -8,11 +8,13 @@ give the addresses, the number of a step gives the TCP port, and both ends come 
 
 from __future__ import annotations
 
+import ipaddress
 import typing as t
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ..errors import PolicyError
+from ..errors import PolicyError, brief
+from ..values import require
 from .rounds import Round, choose_rounds, pairs_of, partner
 
 FIRST_TCP_PORT = 18515
@@ -21,15 +23,19 @@ _TCP_PORTS = 1000
 
 @dataclass(frozen=True)
 class FabricHost:
-    """A host of the matrix: rail -> (netdev, IPv4 address)."""
+    """A host of the matrix: rail -> (netdev, IPv4 address), and rail -> Gb/s of the link where that was told."""
 
     name: str
     rails: dict[int, tuple[str, str]]
+    gbps: dict[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class PairTest:
-    """One test as one end sees it. Addresses are IPv4; the client connects to ``peer_address``."""
+    """One test as one end sees it. Addresses are IPv4; the client connects to ``peer_address``.
+
+    gbps: link rates in Gb/s of this end and of the other; None: not told
+    """
 
     role: str
     peer: str
@@ -39,6 +45,15 @@ class PairTest:
     rail: int
     tcp_port: int
     step: int = 0
+    gbps: tuple[float | None, float | None] = (None, None)
+
+    def slower_gbps(self, common: float | None) -> float | None:
+        """The link rate that the test can reach, in Gb/s: of the slower end, each with the common rate if none is told.
+
+        None where neither is known.
+        """
+        rates = [common if rate is None else rate for rate in self.gbps]
+        return min((rate for rate in rates if rate is not None), default=None)
 
 
 @dataclass(frozen=True)
@@ -117,6 +132,12 @@ class Matrix:
                 tests += self._pair(rank, other, number * self.steps_a_round())
         return sorted(tests, key=lambda test: test.step)
 
+    def partners_of(self, name: str) -> set[str]:
+        """The hosts with which a host tests on any rail, known to be broken or not."""
+        rank, count = self._rank(name), len(self.hosts)
+        ranks = (partner(round_, count, rank) for round_ in self.rounds())
+        return {self.hosts[other].name for other in ranks if other is not None}
+
     def _pair(self, rank: int, other: int, first_step: int) -> t.Iterator[PairTest]:
         own, peer = self.hosts[rank], self.hosts[other]
         rails = self.rails()
@@ -139,6 +160,7 @@ class Matrix:
                     # A port of its own for each run: the one before may still be in TIME_WAIT.
                     tcp_port=FIRST_TCP_PORT + (step * len(rails) + place) % _TCP_PORTS,
                     step=step,
+                    gbps=(own.gbps.get(rail), peer.gbps.get(rail)),
                 )
 
     def measurements(self) -> int:
@@ -183,17 +205,32 @@ def fit_budget(matrix: Matrix, seconds_a_test: float, budget_s: float) -> Matrix
 
 
 def parse_hosts(raw: t.Any) -> tuple[FabricHost, ...]:
-    """Hosts from [{name, ports: [{name, rail, address}]}]. Raises PolicyError naming what is wrong."""
+    """Hosts from [{name, ports: [{name, rail, address, link_gbps?}]}]. Raises PolicyError naming what is wrong."""
     hosts = []
     for item in raw:
         rails: dict[int, tuple[str, str]] = {}
+        gbps: dict[int, float] = {}
         for port in item["ports"]:
             rail = int(port["rail"])
             if rail in rails:
                 raise PolicyError(f"hosts: {item['name']} has two ports on rail {rail}")
-            rails[rail] = (port["name"], port["address"])
-        hosts.append(FabricHost(item["name"], rails))
+            rails[rail] = (port["name"], _ipv4(port["address"], f"hosts: {item['name']} {port['name']}"))
+            if port.get("link_gbps") is not None:
+                require(f"hosts: {item['name']} {port['name']}: link_gbps", port["link_gbps"], 0.001, 100_000)
+                gbps[rail] = port["link_gbps"]
+        hosts.append(FabricHost(item["name"], rails, gbps))
     twice = sorted(name for name, count in Counter(host.name for host in hosts).items() if count > 1)
     if twice:
         raise PolicyError(f"hosts: {twice[0]} is listed twice")
     return tuple(hosts)
+
+
+def _ipv4(address: t.Any, where: str) -> str:
+    """The address. GIDs are looked for, and perftest is called, by IPv4 addresses only."""
+    try:
+        if isinstance(address, str):
+            ipaddress.IPv4Address(address)
+            return address
+    except ValueError:
+        pass
+    raise PolicyError(f"{where}: address {brief(address)} … an IPv4 address was expected")

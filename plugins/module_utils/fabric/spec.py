@@ -21,6 +21,7 @@ PORT_SPEC: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str", "required": True},
     "rail": {"type": "int", "required": True},
     "address": {"type": "str", "required": True},
+    "link_gbps": {"type": "float"},
 }
 HOST_SPEC: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str", "required": True},

@@ -60,7 +60,7 @@ class Company:
         self._host, self._ask, self._run = host, ask_, run
         self._members = list(members)
         self.index = [member.name for member in members].index(name)
-        self.status = Status(run, name, values=dict(values or {}))
+        self.status = Status(run, name, values=dict(values or {}), pid=host.pid())
         self._quiet: dict[str, float] = {}  # name -> since when it has not answered
         self._ended: set[str] = set()
 

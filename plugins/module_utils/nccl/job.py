@@ -8,6 +8,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ..errors import PolicyError
+from ..values import require
 from .company import Member
 from .results import OPERATIONS
 
@@ -102,6 +103,8 @@ class Job:
         for name in ("warmup", "iterations", "barrier_limit", "start_limit", "time_limit"):
             if getattr(self, name) <= 0:
                 raise PolicyError(f"{name}: {getattr(self, name)} … a number above 0 was expected")
+        # A threshold that everything meets would be a pass without a proof.
+        require("min_busbw", self.min_busbw, 0.001, 1_000_000)
         if self.start_limit >= self.time_limit:
             raise PolicyError(f"start_limit {self.start_limit:g} s is not below time_limit {self.time_limit:g} s")
         if not 1 <= self.port <= 65535:

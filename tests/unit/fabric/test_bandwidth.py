@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 from ansible_collections.lossless.roce.plugins.module_utils.errors import (
+    CommandTimeout,
     HostError,
     PolicyError,
     RoceError,
@@ -49,6 +50,7 @@ class Step:
     out: str = EXCHANGED + HEADER + ROW
     err: str = ""
     file: str = ""
+    hangs: bool = False  # in the kernel, where no signal ends it
 
 
 class ScriptedProcess:
@@ -65,6 +67,9 @@ class ScriptedProcess:
         return self._done(self.step.rc)
 
     def end(self) -> Done:
+        self.running = False
+        if self.step.hangs:
+            raise CommandTimeout("ib_write_bw: killed, and not gone 5 s later: process 77 hangs in the kernel")
         return self._done(-9)
 
     def _done(self, rc: int) -> Done:
@@ -246,7 +251,11 @@ def test_the_result_holds_every_row_and_the_figure_that_is_judged() -> None:
 
 def test_a_peer_that_says_nothing_more() -> None:
     (outcome,) = run(ScriptedHost(Step(FOREVER, out="")), CLIENT, time_limit=10)
-    assert verdict(outcome).observed["failure"] == "no_answer"
+    finding = verdict(outcome)
+    assert finding.observed["failure"] == "no_answer"
+    # A client that waits for the answer to its SYN prints nothing, as one that waits for data.
+    assert "node2 did not answer on TCP port 18516, or took the connection" in finding.cause
+    assert "firewalls" in finding.remedy and "ib_write_bw on node2" in finding.remedy
 
 
 def test_no_row_and_no_known_text_is_no_pass() -> None:
@@ -288,6 +297,56 @@ def test_a_failed_test_does_not_end_the_others() -> None:
     host = ScriptedHost(Step(FOREVER, out=EXCHANGED), Step())
     first, second = run(host, CLIENT, CLIENT, time_limit=10)
     assert first.failure is not None and verdict(second).verdict == "pass"
+
+
+HANGS = Step(FOREVER, out="", hangs=True)
+
+
+@pytest.mark.parametrize("test", [CLIENT, SERVER], ids=["client", "server"])
+def test_a_program_that_hangs_in_the_kernel_costs_its_own_test_only(test: PairTest) -> None:
+    first, second, third = run(ScriptedHost(Step(), HANGS, Step()), CLIENT, test, CLIENT, time_limit=10)
+    assert verdict(first).verdict == verdict(third).verdict == "pass"
+    finding = verdict(second)
+    assert finding.verdict == "fail" and finding.observed["failure"] == "hung"
+    assert "process 77 hangs in the kernel" in finding.cause and "dmesg" in finding.remedy
+    assert "gone" not in finding.observed, "neither this host nor its peer is lost"
+
+
+def test_a_connection_by_rdma_cm_that_hangs_in_the_kernel_is_no_failure_of_the_measurement() -> None:
+    (outcome,) = run(ScriptedHost(HANGS, Step()), CLIENT, rdma_cm=True)
+    connection = outcome.cm_finding("node1")
+    assert verdict(outcome).verdict == "pass"
+    assert connection is not None and connection.observed["failure"] == "hung"
+
+
+def test_a_result_that_is_not_understood_costs_its_own_test_only() -> None:
+    strange = HEADER.replace("BW average[Gb/sec]", "BW average[Furlongs/sec]") + ROW
+    first, second = run(ScriptedHost(Step(out=strange), Step()), CLIENT, CLIENT)
+    assert verdict(first).observed["failure"] == "broken" and "Furlongs" in verdict(first).cause
+    assert verdict(second).verdict == "pass"
+
+
+def test_a_program_that_does_not_tell_its_flags_costs_its_own_test_only() -> None:
+    def hang_once() -> str:
+        host.outputs["ib_write_bw --help"] = ""
+        raise CommandTimeout("ib_write_bw --help: still running after 60 s, ended")
+
+    host = ScriptedHost(Step())
+    host.outputs["ib_write_bw --help"] = hang_once
+    first, second = run(host, CLIENT, CLIENT)
+    assert "ib_write_bw --help" in verdict(first).cause and verdict(second).verdict == "pass"
+
+
+def test_a_table_of_gids_that_cannot_be_read_costs_its_own_test_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_gids(host: ScriptedHost, *port: t.Any) -> t.Any:
+        if errors:
+            raise errors.pop()
+        return real(host, *port)  # type: ignore[arg-type]
+
+    real, errors = bandwidth.read_gids, [HostError(f"{PORT}/gids/3: cannot be read: Input/output error")]
+    monkeypatch.setattr(bandwidth, "read_gids", read_gids)
+    first, second = run(ScriptedHost(Step()), CLIENT, CLIENT)
+    assert "Input/output error" in verdict(first).cause and verdict(second).verdict == "pass"
 
 
 def test_a_dry_run_starts_nothing() -> None:

@@ -8,6 +8,7 @@ import typing as t
 
 import pytest
 from ansible.errors import AnsibleFilterError
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.lossless.roce.plugins.filter.fabric_ports import FilterModule
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.coverage import (
     absent_host,
@@ -18,8 +19,15 @@ from ansible_collections.lossless.roce.plugins.module_utils.fabric.coverage impo
     peers_of,
     skipped_tests,
 )
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.part import parse
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.schedule import parse_hosts
-from ansible_collections.lossless.roce.plugins.module_utils.fabric.spec import HOST_SPEC, PORT_SPEC
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.spec import (
+    HOST_SPEC,
+    JUDGE_SPEC,
+    MATRIX_SPEC,
+    PORT_SPEC,
+    RUN_SPEC,
+)
 
 FILTERS = FilterModule().filters()
 fabric_ports = FILTERS["fabric_ports"]
@@ -57,12 +65,76 @@ def test_peers_with_the_mtu_that_they_run() -> None:
     assert peers_of("stranger", nodes(2)) == []
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"scope": "all"},
+        {"scope": "ring"},
+        {"scope": "reference", "reference": "n3"},
+        {"scope": "sample", "samples": "2", "seed": "7"},  # as -e gives them
+        {"scope": "all", "duration": 10, "budget": 60, "seed": 3, "size": None},
+    ],
+)
+def test_paths_are_proven_of_the_pairs_that_are_measured(options: dict[str, t.Any]) -> None:
+    ports = nodes(8, rails=2)
+    known = ArgumentSpecValidator({**MATRIX_SPEC, **RUN_SPEC, **JUDGE_SPEC}).validate(
+        {**{key: value for key, value in options.items() if value is not None}, "hosts": matrix_hosts(ports)}
+    )
+    matrix, _options = parse(known.validated_parameters)
+    for host in ports:
+        found = {(peer["name"], peer["rail"]) for peer in FILTERS["peers"](host, ports, options)}
+        assert found == {(test.peer, test.rail) for test in matrix.tests_of(host)}
+
+
+def test_each_port_has_the_rate_of_its_own_policy() -> None:
+    declared = [
+        {"name": "eth0", "rail": 0, "address": "10.0.0.1"},
+        {"name": "mlx5_1", "rail": 1, "address": "10.0.1.1", "netdev": "eth1"},
+    ]
+    own = [(["eth1"], {"mtu": 4200, "rdma_mtu": 4096, "link_gbps": 200})]
+    (host,) = matrix_hosts({"n0": fabric_ports(declared, own, 400)})
+    assert host["ports"] == [
+        {"name": "eth0", "rail": 0, "address": "10.0.0.1", "link_gbps": 400},
+        {"name": "eth1", "rail": 1, "address": "10.0.1.1", "link_gbps": 200},
+    ]
+    (host,) = matrix_hosts({"n0": fabric_ports(declared)})
+    assert not any("link_gbps" in port for port in host["ports"])
+
+
+def test_options_that_say_nothing_of_whom_to_test_with_are_refused() -> None:
+    for options, words in (
+        ({"scope": "some"}, "scope"),
+        ({"samples": "many"}, "many"),
+        ({"budget": 1}, "time budget: 1 s"),
+        ({"scope": "reference", "reference": "n9"}, "n9"),
+    ):
+        with pytest.raises(AnsibleFilterError, match=words):
+            FILTERS["peers"]("n0", nodes(3), options)
+    assert FILTERS["peers"]("n0", nodes(1), {"scope": "ring"}) == []
+
+
 def test_ports_go_by_their_netdev_whatever_they_were_declared_as() -> None:
     declared = {"name": "mlx5_0", "rail": "1", "address": "10.0.0.1", "netdev": "eth0", "mtu": 9000, "rdma_mtu": 4096}
     missing = {"name": "eth7", "rail": 0, "address": "10.0.1.1", "netdev": "", "ibdev": "", "mtu": None}
     assert fabric_ports([declared, missing]) == [
-        {"name": "eth7", "rail": 0, "address": "10.0.1.1", "mtu": None, "rdma_mtu": None, "leaf": None},
-        {"name": "eth0", "rail": 1, "address": "10.0.0.1", "mtu": 9000, "rdma_mtu": 4096, "leaf": None},
+        {
+            "name": "eth7",
+            "rail": 0,
+            "address": "10.0.1.1",
+            "mtu": None,
+            "rdma_mtu": None,
+            "leaf": None,
+            "link_gbps": None,
+        },
+        {
+            "name": "eth0",
+            "rail": 1,
+            "address": "10.0.0.1",
+            "mtu": 9000,
+            "rdma_mtu": 4096,
+            "leaf": None,
+            "link_gbps": None,
+        },
     ]
 
 
@@ -123,7 +195,7 @@ def test_ports_of_another_form_are_refused(ports: t.Any) -> None:
 
 def test_the_hosts_are_what_the_matrix_takes() -> None:
     """What peers need to know goes with the ports (mtu); fabric_bandwidth refuses what it does not know."""
-    port = {"name": "ens1np0", "rail": 0, "address": "198.51.100.1", "mtu": 9000}
+    port = {"name": "ens1np0", "rail": 0, "address": "198.51.100.1", "mtu": 9000, "link_gbps": 200}
     hosts = matrix_hosts({"n1": [port], "n0": [port]})
     assert [host["name"] for host in hosts] == ["n0", "n1"]
     for host in hosts:

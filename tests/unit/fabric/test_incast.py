@@ -12,7 +12,12 @@ import typing as t
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.lossless.roce.plugins.filter.fabric_ports import FilterModule
-from ansible_collections.lossless.roce.plugins.module_utils.errors import PolicyError, RoceError, ToolMissing
+from ansible_collections.lossless.roce.plugins.module_utils.errors import (
+    CommandTimeout,
+    PolicyError,
+    RoceError,
+    ToolMissing,
+)
 from ansible_collections.lossless.roce.plugins.module_utils.fabric import incast as incast_module
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.bandwidth import Options
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.incast import Incast, plan, run_incast, wanted_names
@@ -129,6 +134,28 @@ def test_a_sender_calls_the_receiver_on_the_port_that_is_its_own() -> None:
     assert [(run["peer"], run["gbps"], run["failure"]) for run in part["runs"]] == [("n0", 32.5, "")]
 
 
+def test_a_program_that_hangs_in_the_kernel_leaves_counters_and_the_other_runs() -> None:
+    class Hanging(Process):
+        """No signal ends it."""
+
+        def wait(self, timeout: float) -> Done | None:
+            return None
+
+        def end(self) -> Done:
+            raise CommandTimeout("ib_write_bw: killed, and not gone 5 s later: process 77 hangs in the kernel")
+
+    class OneHangs(Node):
+        """The server of the second sender hangs."""
+
+        def start(self, *argv: str) -> Process:
+            process = super().start(*argv)
+            return Hanging(argv) if "18516" in argv else process
+
+    part = part_of(OneHangs(0, np_cnp_sent=3), "n0")["part"]
+    assert [run["failure"] for run in part["runs"]] == ["", "hung", ""] and part["deltas"] == {"np_cnp_sent": 3}
+    assert "process 77" in part["runs"][1]["cause"]
+
+
 def test_who_does_not_come_costs_its_own_run_only() -> None:
     Partners.lost = {"n2"}
     node = Node(0)
@@ -142,7 +169,7 @@ def test_who_does_not_come_costs_its_own_run_only() -> None:
 
 
 def test_a_host_without_a_part_does_nothing() -> None:
-    assert part_of(Node(4), "n4") == {"part": None, "outcomes": [], "limit_s": 165}
+    assert part_of(Node(4), "n4") == {"part": None, "outcomes": [], "limit_s": 285}
 
 
 def test_a_dry_run_plans_only() -> None:

@@ -20,6 +20,7 @@ from ansible_collections.lossless.roce.plugins.module_utils.fabric.launch import
     own_name,
     read_matrix,
 )
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.meeting import Status
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.part import parse_options
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.schedule import Matrix, parse_hosts
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.spec import RUN_SPEC, checked
@@ -210,7 +211,13 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, t.Any]]:
     """What run_from was asked for; node3's part cannot be run."""
     asked: list[dict[str, t.Any]] = []
 
-    def run_from(host: t.Any, raw: dict[str, t.Any], *, name: str, run: str) -> dict[str, t.Any]:
+    def run_from(
+        host: t.Any, raw: dict[str, t.Any], *, name: str, run: str, show: t.Callable[..., None]
+    ) -> dict[str, t.Any]:
+        steps = 6
+        for step in range(-1, steps):
+            show(host, Status(run, name, step, steps, left_s=7.0 * (steps - step) if step > 0 else 0))
+        show(host, Status(run, name, steps - 1, steps, done=True))
         asked.append({"name": name, "run": run, **raw})
         if name == "node3":
             raise RoceError("ib_write_bw: not installed on this node; install package perftest")
@@ -269,6 +276,22 @@ def test_a_job_of_fewer_processes_than_hosts_says_so_once(
     main(["run", "m.json"], node(few))  # type: ignore[arg-type]
     assert "processes: 2, hosts in m.json: 3" in capsys.readouterr().err
     main(["run", "m.json"], node({**few, "SLURMD_NODENAME": "node2"}))  # type: ignore[arg-type]
+    assert capsys.readouterr().err == ""
+
+
+def test_the_first_host_tells_how_far_all_are(
+    parts: list[dict[str, t.Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    host = node({**SLURM, "SLURMD_NODENAME": "node1"})
+    main(["run", "m.json"], host)  # type: ignore[arg-type]
+    assert capsys.readouterr().err.splitlines() == [
+        "lossless-roce-fabric: waiting for all hosts to be there",
+        "lossless-roce-fabric: round 1 of 3",
+        "lossless-roce-fabric: round 2 of 3, about 28 s left",
+        "lossless-roce-fabric: round 3 of 3, about 14 s left",
+        "lossless-roce-fabric: this host is through",
+    ]
+    main(["run", "m.json"], node(SLURM))  # type: ignore[arg-type]
     assert capsys.readouterr().err == ""
 
 

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from ansible_collections.lossless.roce.plugins.module_utils.errors import CommandTimeout
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.path_mtu import (
@@ -169,6 +171,41 @@ class Devices(Path):
             return super().run(*argv, check=check, timeout=timeout)
         link = '[{"ifindex":0,"ifname":"mlx5_0","port":1,"state":"ACTIVE","netdev":"ens1np0"}]'
         return Done(argv, 0, {"rdma": link, "ibv_devinfo": DEVINFO, "ip": ADDRESSES}[argv[0]], "")
+
+
+def test_what_one_path_carries_is_tried_first_on_the_others() -> None:
+    host, measured = Path(9000, 4200), {}  # type: ignore[var-annotated]
+    first = check_peer(host, "node1", PEER, 9000, measured)  # type: ignore[arg-type]
+    asked = len(host.ran)
+    second = check_peer(host, "node1", PEER, 9000, measured)  # type: ignore[arg-type]
+    assert first.observed["mtu"] == second.observed["mtu"] == 4200
+    assert len(host.ran) - asked == 5, "full size twice, the smallest, 4200 and 4201"
+
+
+@pytest.mark.parametrize("carries", [576, 577, 3000, 5000, 8999])
+@pytest.mark.parametrize("of_another", [68, 577, 4200, 8999, 12000])
+def test_a_path_that_carries_something_else_is_measured_for_itself(carries: int, of_another: int) -> None:
+    host = Path(9000, carries)
+    finding = check_peer(host, "node1", PEER, 9000, {"ens1np0": of_another})  # type: ignore[arg-type]
+    assert finding.observed["mtu"] == carries
+
+
+def test_peers_are_tried_at_the_same_time() -> None:
+    class Together(Devices):
+        """A path on which nothing comes back before all peers were tried."""
+
+        all_there = threading.Barrier(20, timeout=30)
+
+        def run(self, *argv: str, check: bool = True, timeout: float = 60.0) -> Done:
+            if argv[0] == "ping":
+                self.all_there.wait()
+            return super().run(*argv, check=check, timeout=timeout)
+
+    peers = [Peer(f"node{number}", f"198.51.100.{number}", "ens1np0", 0) for number in range(2, 22)]
+    found = check_peers(Together(9000, 9000), "node1", peers, 9000)  # type: ignore[arg-type]
+    paths = [finding for finding in found if finding.check == "path_mtu"]
+    assert [finding.observed["to"] for finding in paths] == [peer.name for peer in peers]
+    assert {finding.verdict for finding in paths} == {"pass"}
 
 
 def test_every_peer_gets_both_findings_and_the_drivers_word_counts() -> None:

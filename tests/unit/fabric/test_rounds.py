@@ -182,7 +182,7 @@ def test_a_budget_takes_as_many_rounds_as_fit() -> None:
     ("raw", "words"),
     [
         ([{"name": "a", "ports": []}, {"name": "a", "ports": []}], "a is listed twice"),
-        ([{"name": "a", "ports": [{"name": "x", "rail": 0, "address": "1"}] * 2}], "a has two ports on rail 0"),
+        ([{"name": "a", "ports": [{"name": "x", "rail": 0, "address": "10.0.0.1"}] * 2}], "a has two ports on rail 0"),
     ],
 )
 def test_hosts_that_cannot_be(raw: list[dict[str, t.Any]], words: str) -> None:

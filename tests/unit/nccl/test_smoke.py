@@ -245,6 +245,7 @@ def test_nccl_tests_are_refused_where_hosts_have_other_names(company: type[StubC
         ({"tool": "nccl_tests"}, "a number of ranks a host"),
         ({"tool": "nccl_tests", "ranks": "8", "prefix": ("podman", "run", "x")}, r"podman run.*podman exec NAME"),
         ({"time_limit": 0}, "time_limit: 0"),
+        ({"min_busbw": 0.0}, "min_busbw: 0.0 … 0.001 to"),
         ({"start_limit": 600.0}, "is not below time_limit"),
         ({"port": 70000}, "port: 70000"),
         ({"environment": {"NCCL_NTHREADS": "4"}}, "NCCL_NTHREADS=4"),
