@@ -62,7 +62,8 @@ _KNOWN: tuple[tuple[str, Build], ...] = (
         lambda m: Failure("engine", f"the container was not started: {m.group(0).strip()}", "see the engine's message"),
     ),
     (
-        r'"kind": "no_gpu"',
+        # The worker's own word, and torchrun's where it counts the ranks by the GPUs (``gpu``).
+        r'"kind": "no_gpu"|ValueError: Cuda is not available',
         lambda _m: Failure(
             "no_gpu",
             "PyTorch sees no GPU where the ranks run",
