@@ -37,6 +37,8 @@ def container_options(asked: Mapping[str, t.Any]) -> dict[str, t.Any]:
         "device_requests": [*_gpu_requests(asked), *_rdma_requests(asked)],
         "ulimits": [f"memlock:{memlock}:{memlock}", "stack:67108864:67108864"],
         "capabilities": [str(name).upper() for name in asked.get("capabilities") or []],
+        # Where SELinux confines containers, they may read no mount and open no verbs device.
+        "security_opts": ["label=disable"],
         "mounts": [_mount(mount) for mount in asked.get("mounts") or []],
         "env": _environment(asked),
         **_processors(asked),

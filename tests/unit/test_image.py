@@ -20,6 +20,7 @@ from ansible_collections.lossless.roce.plugins.module_utils.checks.image import 
 from ansible_collections.lossless.roce.plugins.module_utils.errors import ParseError
 from hypothesis import given
 from hypothesis import strategies as st
+from role_files import tasks
 
 GID = "0000:0000:0000:0000:0000:ffff:c633:6401"  # 198.51.100.1
 GOOD: dict[str, t.Any] = {
@@ -196,6 +197,7 @@ def test_a_container_is_given_all_that_rdma_needs() -> None:
         ],
         "ulimits": ["memlock:-1:-1", "stack:67108864:67108864"],
         "capabilities": ["IPC_LOCK"],
+        "security_opts": ["label=disable"],
         "mounts": [{"type": "bind", "source": "/data", "target": "/data", "read_only": True}],
         "env": {"NCCL_IB_TC": "106", "NCCL_DEBUG": "INFO", "FLAG": "1"},
         "cpuset_cpus": "32-63",
@@ -225,6 +227,13 @@ def test_a_container_is_given_all_that_rdma_needs() -> None:
 def test_what_cannot_work_is_refused(asked: dict[str, t.Any], message: str) -> None:
     with pytest.raises(AnsibleFilterError, match=message):
         options(asked)
+
+
+def test_the_container_is_started_with_all_of_these_options() -> None:
+    start = tasks("pytorch_image", "run")["Start the container"]["community.docker.docker_container"]
+    told = {name for name, value in start.items() if f"pytorch_image_container_options.{name}" in str(value)}
+    everything = {"shm_size": "8G", "numa_node": 0, "numa_cpus": "0-3"}
+    assert told == set(options(everything))
 
 
 def test_macvlan_passes_in_exclusive_mode() -> None:

@@ -50,7 +50,7 @@ _KNOWN: tuple[tuple[str, Build], ...] = (
         lambda m: Failure(
             "no_worker",
             f"{m.group(1)} is not there where the ranks run",
-            "mount the folder of the worker into the container under the same path",
+            "mount the folder of the worker into the container under the same path (SELinux: label=disable)",
         ),
     ),
     (
