@@ -254,6 +254,7 @@ ASKED: dict[str, t.Any] = {
     "nccl_tests_url": "",
     "nccl_tests_checksum": "",
     "user": "",
+    "uid": 10001,
     "sshd": False,
     "ssh_keys": [],
     "jupyter": False,
@@ -266,7 +267,8 @@ DIGEST = "sha256:" + "a" * 64
     "changes",
     [
         {},
-        {"source": "build", "base": "debian:12", "distribute": "archive", "user": "trainer"},
+        {"source": "build", "base": "debian:12", "distribute": "archive", "user": "trainer", "uid": "1001"},
+        {"uid": 0},  # of nobody
         {"source": "present", "distribute": "registry", "registry": "192.0.2.1:5000", "serve_registry": True},
         # Docker's own registry has no name of its own, and is pulled from without one.
         {"source": "pull", "name": "pytorch/pytorch", "digest": DIGEST, "distribute": "registry"},
@@ -297,6 +299,9 @@ def test_what_fits_together_is_taken(changes: dict[str, t.Any]) -> None:
             "pytorch_image_nccl_tests_checksum: '' … sha256: and 64 hex digits .*_nccl_tests_url",
         ),
         ({"user": "Me And You"}, "pytorch_image_user: 'Me And You' … a name of a Linux user"),
+        ({"user": "root"}, "pytorch_image_user: 'root' … another user was expected, or none for the base's own"),
+        ({"user": "trainer", "uid": 0}, "pytorch_image_uid: 0 … a number from 1 to 2147483647 was expected"),
+        ({"user": "trainer", "uid": "1e3"}, "pytorch_image_uid: '1e3' … a number from 1 to "),
         ({"builder": "node9"}, "pytorch_image_builder: 'node9' … one of node1, node2 was expected"),
         ({"name": "PyTorch"}, "pytorch_image_name: 'PyTorch' … "),
         ({"tag": "v2:8"}, "pytorch_image_tag: 'v2:8' … "),
