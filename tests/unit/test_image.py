@@ -20,7 +20,7 @@ from ansible_collections.lossless.roce.plugins.module_utils.checks.image import 
 from ansible_collections.lossless.roce.plugins.module_utils.errors import ParseError
 from hypothesis import given
 from hypothesis import strategies as st
-from role_files import tasks
+from role_files import evaluate, tasks
 
 GID = "0000:0000:0000:0000:0000:ffff:c633:6401"  # 198.51.100.1
 GOOD: dict[str, t.Any] = {
@@ -234,6 +234,51 @@ def test_the_container_is_started_with_all_of_these_options() -> None:
     told = {name for name, value in start.items() if f"pytorch_image_container_options.{name}" in str(value)}
     everything = {"shm_size": "8G", "numa_node": 0, "numa_cpus": "0-3"}
     assert told == set(options(everything))
+
+
+NODE = {"variables": {"NCCL_IB_HCA": "=mlx5_0:1", "NCCL_IB_TC": "106", "NCCL_SOCKET_IFNAME": "=ens1np0"}}
+
+
+def nccl_in_container(**variables: t.Any) -> tuple[bool, dict[str, str]]:
+    """Whether the node is asked for NCCL's variables, and those that the container is started with."""
+    found = tasks("pytorch_image", "run")
+    ask, start = found["Derive NCCL's variables from the policy and the node"], found["Start the container"]
+    given = {"pytorch_image_ports": PORTS, "pytorch_image_derived": {"nccl": {"NCCL_IB_TC": 106}}, **variables}
+    asked = all(evaluate("pytorch_image", f"{{{{ {condition} }}}}", **given) for condition in ask["when"])
+    given[ask["register"]] = NODE if asked else {"skipped": True}
+    request = tasks("pytorch_image", "options")["Derive the options of the container"]["vars"]["pytorch_image_asked"]
+    own = {key: evaluate("pytorch_image", request[key], **given) for key in ("nccl", "env")}
+    given["pytorch_image_container_options"] = options(own)
+    env = evaluate("pytorch_image", start["community.docker.docker_container"]["env"], **given)
+    return asked, {name: value for name, value in env.items() if name.startswith("NCCL_")}
+
+
+def test_a_container_is_given_ports_and_interface_of_the_node() -> None:
+    assert nccl_in_container() == (True, NODE["variables"])
+    own = {"NCCL_IB_HCA": "=mlx5_1:1", "NCCL_DEBUG": "INFO"}
+    assert nccl_in_container(pytorch_image_env=own) == (True, {**NODE["variables"], **own})
+
+
+@pytest.mark.parametrize(
+    ("variables", "env"),
+    [
+        ({"pytorch_image_nccl": {"NCCL_IB_TC": 98}}, {"NCCL_IB_TC": "98"}),
+        ({"pytorch_image_nccl": {}}, {}),
+        ({"pytorch_image_ports": []}, {"NCCL_IB_TC": "106"}),
+        # The ports are moved into such a container: the node has them no more.
+        ({"pytorch_image_network": "macvlan0", "netns_mode": "exclusive"}, {"NCCL_IB_TC": "106"}),
+    ],
+)
+def test_the_node_is_not_asked_where_it_has_nothing_to_say(variables: dict[str, t.Any], env: dict[str, str]) -> None:
+    assert nccl_in_container(**variables) == (False, env)
+
+
+def test_the_node_is_asked_and_nothing_is_written() -> None:
+    ask = tasks("pytorch_image", "run")["Derive NCCL's variables from the policy and the node"]
+    given = {"pytorch_image_ports": PORTS, "pytorch_image_policy": {"mtu": 9000}}
+    told = evaluate("pytorch_image", ask["lossless.roce.nccl_env"], **given)
+    assert told == {"ports": PORTS, "policy": {"mtu": 9000}, "interface": "ens1np0", "conf": "", "env_file": ""}
+    assert evaluate("pytorch_image", "{{ pytorch_image_interface }}", nccl_smoke_interface="eth0", **given) == "eth0"
 
 
 def test_macvlan_passes_in_exclusive_mode() -> None:
