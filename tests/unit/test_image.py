@@ -221,6 +221,10 @@ def test_a_container_is_given_all_that_rdma_needs() -> None:
         ({"mounts": [{"source": "data", "target": "/data"}]}, "pytorch_image_mounts: source: 'data' .*absolute"),
         ({"mounts": ["/data:/data"]}, "pytorch_image_mounts: '/data:/data' "),
         ({"env": {"A B": "1"}}, "pytorch_image_env: 'A B' "),
+        ({"numa_node": "0,1", "numa_cpus": "0-3"}, "pytorch_image_numa_node: '0,1' … the number of one NUMA node was"),
+        ({"numa_node": "foo", "cpus": "0-3"}, "pytorch_image_numa_node: 'foo' … the number of one NUMA node was"),
+        ({"numa_node": True}, "pytorch_image_numa_node: True … the number of one NUMA node was"),
+        ({"cpus": "all"}, "pytorch_image_cpus: 'all' … numbers and ranges such as 0-15,32 were expected"),
         ({"numa_node": "7", "numa_cpus": ""}, "pytorch_image_numa_node: 7 is not a NUMA node"),
     ],
 )
@@ -279,6 +283,13 @@ def test_the_node_is_asked_and_nothing_is_written() -> None:
     told = evaluate("pytorch_image", ask["lossless.roce.nccl_env"], **given)
     assert told == {"ports": PORTS, "policy": {"mtu": 9000}, "interface": "ens1np0", "conf": "", "env_file": ""}
     assert evaluate("pytorch_image", "{{ pytorch_image_interface }}", nccl_smoke_interface="eth0", **given) == "eth0"
+
+
+@pytest.mark.parametrize("node", ["0,1", "foo", "1"])
+def test_the_processors_are_those_of_the_node_that_was_named(node: str) -> None:
+    ask = tasks("pytorch_image", "options")["Ask for the processors of the NUMA node"]
+    argv = evaluate("pytorch_image", ask["ansible.builtin.command"], pytorch_image_numa_node=node)["argv"]
+    assert argv == ["cat", f"/sys/devices/system/node/node{node}/cpulist"]
 
 
 def test_macvlan_passes_in_exclusive_mode() -> None:
