@@ -12,6 +12,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.lossless.roce.plugins.filter.image_findings import (
     image_findings,
+    image_pinned,
     options,
     request,
     same_image,
@@ -167,6 +168,44 @@ def test_where_docker_keeps_images_in_containerd_the_id_is_the_digest() -> None:
     for wanted, verdict in (("sha256:a", "pass"), ("sha256:b", "fail")):
         (finding,) = same_image({"node1": built}, "node1", "node1", wanted)
         assert finding["verdict"] == verdict
+
+
+PINNED = f"registry.example.com:5000/pytorch@sha256:{'a' * 64}"
+
+
+@pytest.mark.parametrize(
+    ("bases", "packages", "verdict", "named"),
+    [
+        (
+            [PINNED],
+            ["torch==2.8.0", "mine @ https://example.com/mine-1.0.tar.gz", "/a-1.whl", "a==1; b<'2'"],
+            "pass",
+            [],
+        ),
+        (["pytorch:latest"], [], "unknown", ["pytorch:latest"]),
+        (["pytorch"], [], "unknown", ["pytorch"]),
+        (["registry.example.com:5000/pytorch@sha256:abc"], [], "unknown", ["@sha256:abc"]),
+        ([PINNED, "cuda:12"], ["torch>=2", "pandas==2.*"], "unknown", ["cuda:12", "torch>=2", "pandas==2.*"]),
+        ([PINNED], ['numpy; python_version=="3.11"'], "unknown", ["numpy"]),
+    ],
+)
+def test_what_another_build_may_find_changed_is_named(
+    bases: list[str], packages: list[str], verdict: str, named: list[str]
+) -> None:
+    (found,) = image_pinned(bases, packages)
+    assert (found["check"], found["verdict"]) == ("image_pinned", verdict)
+    assert all(name in found["cause"] for name in named) and (PINNED in found["cause"]) is False
+    assert bool(found["remedy"]) is (verdict != "pass")
+
+
+@pytest.mark.parametrize(
+    ("source", "host", "told"),
+    [("build", "node1", True), ("build", "node2", False), ("pull", "node1", False), ("present", "node1", False)],
+)
+def test_the_first_host_tells_of_pins_where_it_builds(source: str, host: str, told: bool) -> None:
+    say = tasks("pytorch_image", "main")["Say what may be another thing in the next build"]
+    given_ = {"pytorch_image_source": source, "inventory_hostname": host}
+    assert all(evaluate("pytorch_image", f"{{{{ {when} }}}}", **given_) for when in say["when"]) is told
 
 
 def test_no_image_to_compare_with_is_unknown() -> None:
