@@ -10,6 +10,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.lossless.roce.plugins.module_utils.checks.image import (
     check_container,
     check_image,
+    check_pinned,
     check_same_image,
     parse_facts,
 )
@@ -42,6 +43,11 @@ def same_image(
     ]
 
 
+def image_pinned(bases: t.Sequence[str], packages: t.Sequence[str]) -> list[dict[str, t.Any]]:
+    """The finding on what an image is built upon, in a list."""
+    return [check_pinned(bases, packages).as_dict()]
+
+
 def options(asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Arguments of docker_container."""
     try:
@@ -66,6 +72,7 @@ class FilterModule:
         return {
             "image_findings": image_findings,
             "same_image": same_image,
+            "image_pinned": image_pinned,
             "container_options": options,
             "image_request": request,
         }

@@ -12,9 +12,12 @@ import typing as t
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.lossless.roce.plugins.module_utils.errors import RoceError
+from ansible_collections.lossless.roce.plugins.module_utils.values import integer
 
 GPUS = ("none", "gpus", "cdi")
 RDMA = ("none", "devices", "cdi")
+_NODE_MAX = 1023  # the kernel's own: CONFIG_NODES_SHIFT is 10 at most
+_CPUS = re.compile(r"[0-9]{1,5}(?:-[0-9]{1,5})?(?:,[0-9]{1,5}(?:-[0-9]{1,5})?)*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -37,6 +40,8 @@ def container_options(asked: Mapping[str, t.Any]) -> dict[str, t.Any]:
         "device_requests": [*_gpu_requests(asked), *_rdma_requests(asked)],
         "ulimits": [f"memlock:{memlock}:{memlock}", "stack:67108864:67108864"],
         "capabilities": [str(name).upper() for name in asked.get("capabilities") or []],
+        # Where SELinux confines containers, they may read no mount and open no verbs device.
+        "security_opts": ["label=disable"],
         "mounts": [_mount(mount) for mount in asked.get("mounts") or []],
         "env": _environment(asked),
         **_processors(asked),
@@ -120,10 +125,19 @@ def _text(value: t.Any) -> str:
 
 def _processors(asked: Mapping[str, t.Any]) -> dict[str, str]:
     """A NUMA node's processors and memory, or the processors that were named."""
-    node = asked.get("numa_node")
+    node, named = asked.get("numa_node"), str(asked.get("cpus") or "")
+    if named and not _CPUS.fullmatch(named):
+        raise OptionError(f"pytorch_image_cpus: {named!r} … numbers and ranges such as 0-15,32 were expected")
     if node is None or node == "":
-        return {"cpuset_cpus": str(asked["cpus"])} if asked.get("cpus") else {}
-    cpus = str(asked.get("cpus") or asked.get("numa_cpus") or "").strip()
+        return {"cpuset_cpus": named} if named else {}
+    try:
+        integer(node, 0, _NODE_MAX)
+    except ValueError:
+        raise OptionError(
+            f"pytorch_image_numa_node: {node!r} … the number of one NUMA node was expected"
+            f" (0 to {_NODE_MAX}; pytorch_image_cpus takes processors of several)"
+        ) from None
+    cpus = named or str(asked.get("numa_cpus") or "").strip()
     if not cpus:
         raise OptionError(f"pytorch_image_numa_node: {node} is not a NUMA node with processors on this host")
     return {"cpuset_cpus": cpus, "cpuset_mems": str(node)}

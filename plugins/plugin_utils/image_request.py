@@ -11,6 +11,8 @@ import re
 import typing as t
 from collections.abc import Mapping, Sequence
 
+from ansible_collections.lossless.roce.plugins.module_utils.values import integer
+
 from .container_options import OptionError
 
 _TOKEN = 16  # characters of a Jupyter token at least
@@ -20,6 +22,7 @@ _TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
 _REGISTRY = re.compile(rf"[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]{{1,5}})?(?:/{_NAME.pattern})?")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+_UID_MAX = 2**31 - 1
 _KEY = re.compile(r"(?:ssh-|ecdsa-|sk-)\S+ [A-Za-z0-9+/=]+(?: [^\n]*)?")
 
 
@@ -27,10 +30,10 @@ def check_request(asked: Mapping[str, t.Any]) -> None:
     """Raise OptionError for all that is wrong.
 
     asked: the role's options of the same names without their prefix (name, tag, source, base, builder, distribute,
-    registry, serve_registry, digest, nccl_tests_url, nccl_tests_checksum, user, sshd, ssh_keys, jupyter), hosts (those
-    of the play), and token_length in place of the secret itself
+    registry, serve_registry, digest, nccl_tests_url, nccl_tests_checksum, user, uid, sshd, ssh_keys, jupyter), hosts
+    (those of the play), and token_length in place of the secret itself
     """
-    problems = [*_names(asked), *_ways(asked), *_digests(asked), *_services(asked)]
+    problems = [*_names(asked), *_user(asked), *_ways(asked), *_digests(asked), *_services(asked)]
     if problems:
         raise OptionError("; ".join(f"pytorch_image_{problem}" for problem in problems))
 
@@ -40,10 +43,22 @@ def _names(asked: Mapping[str, t.Any]) -> t.Iterator[str]:
         yield f"name: {asked['name']!r} … lower-case words, without registry and tag, were expected"
     if not _TAG.fullmatch(asked["tag"]):
         yield f"tag: {asked['tag']!r} … letters, digits, and . _ - in between were expected"
-    if asked["user"] and not _USER.fullmatch(asked["user"]):
-        yield f"user: {asked['user']!r} … a name of a Linux user was expected"
     if asked["registry"] and not _REGISTRY.fullmatch(asked["registry"]):
         yield f"registry: {asked['registry']!r} … host:port, perhaps with a path, and no scheme, was expected"
+
+
+def _user(asked: Mapping[str, t.Any]) -> t.Iterator[str]:
+    """The user that is made in the image. Whether the base has one like that is seen by the build."""
+    if not asked["user"]:
+        return
+    if not _USER.fullmatch(asked["user"]):
+        yield f"user: {asked['user']!r} … a name of a Linux user was expected"
+    elif asked["user"] == "root":
+        yield "user: 'root' … another user was expected, or none for the base's own"
+    try:
+        integer(asked["uid"], 1, _UID_MAX)
+    except ValueError:
+        yield f"uid: {asked['uid']!r} … a number from 1 to {_UID_MAX} was expected"
 
 
 def _ways(asked: Mapping[str, t.Any]) -> t.Iterator[str]:

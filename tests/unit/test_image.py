@@ -12,6 +12,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.lossless.roce.plugins.filter.image_findings import (
     image_findings,
+    image_pinned,
     options,
     request,
     same_image,
@@ -20,6 +21,7 @@ from ansible_collections.lossless.roce.plugins.module_utils.checks.image import 
 from ansible_collections.lossless.roce.plugins.module_utils.errors import ParseError
 from hypothesis import given
 from hypothesis import strategies as st
+from role_files import evaluate, tasks
 
 GID = "0000:0000:0000:0000:0000:ffff:c633:6401"  # 198.51.100.1
 GOOD: dict[str, t.Any] = {
@@ -168,6 +170,44 @@ def test_where_docker_keeps_images_in_containerd_the_id_is_the_digest() -> None:
         assert finding["verdict"] == verdict
 
 
+PINNED = f"registry.example.com:5000/pytorch@sha256:{'a' * 64}"
+
+
+@pytest.mark.parametrize(
+    ("bases", "packages", "verdict", "named"),
+    [
+        (
+            [PINNED],
+            ["torch==2.8.0", "mine @ https://example.com/mine-1.0.tar.gz", "/a-1.whl", "a==1; b<'2'"],
+            "pass",
+            [],
+        ),
+        (["pytorch:latest"], [], "unknown", ["pytorch:latest"]),
+        (["pytorch"], [], "unknown", ["pytorch"]),
+        (["registry.example.com:5000/pytorch@sha256:abc"], [], "unknown", ["@sha256:abc"]),
+        ([PINNED, "cuda:12"], ["torch>=2", "pandas==2.*"], "unknown", ["cuda:12", "torch>=2", "pandas==2.*"]),
+        ([PINNED], ['numpy; python_version=="3.11"'], "unknown", ["numpy"]),
+    ],
+)
+def test_what_another_build_may_find_changed_is_named(
+    bases: list[str], packages: list[str], verdict: str, named: list[str]
+) -> None:
+    (found,) = image_pinned(bases, packages)
+    assert (found["check"], found["verdict"]) == ("image_pinned", verdict)
+    assert all(name in found["cause"] for name in named) and (PINNED in found["cause"]) is False
+    assert bool(found["remedy"]) is (verdict != "pass")
+
+
+@pytest.mark.parametrize(
+    ("source", "host", "told"),
+    [("build", "node1", True), ("build", "node2", False), ("pull", "node1", False), ("present", "node1", False)],
+)
+def test_the_first_host_tells_of_pins_where_it_builds(source: str, host: str, told: bool) -> None:
+    say = tasks("pytorch_image", "main")["Say what may be another thing in the next build"]
+    given_ = {"pytorch_image_source": source, "inventory_hostname": host}
+    assert all(evaluate("pytorch_image", f"{{{{ {when} }}}}", **given_) for when in say["when"]) is told
+
+
 def test_no_image_to_compare_with_is_unknown() -> None:
     assert same_image({"node1": {}, "node2": ONE}, "node2", "node1")[0]["verdict"] == "unknown"
 
@@ -196,6 +236,7 @@ def test_a_container_is_given_all_that_rdma_needs() -> None:
         ],
         "ulimits": ["memlock:-1:-1", "stack:67108864:67108864"],
         "capabilities": ["IPC_LOCK"],
+        "security_opts": ["label=disable"],
         "mounts": [{"type": "bind", "source": "/data", "target": "/data", "read_only": True}],
         "env": {"NCCL_IB_TC": "106", "NCCL_DEBUG": "INFO", "FLAG": "1"},
         "cpuset_cpus": "32-63",
@@ -219,12 +260,75 @@ def test_a_container_is_given_all_that_rdma_needs() -> None:
         ({"mounts": [{"source": "data", "target": "/data"}]}, "pytorch_image_mounts: source: 'data' .*absolute"),
         ({"mounts": ["/data:/data"]}, "pytorch_image_mounts: '/data:/data' "),
         ({"env": {"A B": "1"}}, "pytorch_image_env: 'A B' "),
+        ({"numa_node": "0,1", "numa_cpus": "0-3"}, "pytorch_image_numa_node: '0,1' … the number of one NUMA node was"),
+        ({"numa_node": "foo", "cpus": "0-3"}, "pytorch_image_numa_node: 'foo' … the number of one NUMA node was"),
+        ({"numa_node": True}, "pytorch_image_numa_node: True … the number of one NUMA node was"),
+        ({"cpus": "all"}, "pytorch_image_cpus: 'all' … numbers and ranges such as 0-15,32 were expected"),
         ({"numa_node": "7", "numa_cpus": ""}, "pytorch_image_numa_node: 7 is not a NUMA node"),
     ],
 )
 def test_what_cannot_work_is_refused(asked: dict[str, t.Any], message: str) -> None:
     with pytest.raises(AnsibleFilterError, match=message):
         options(asked)
+
+
+def test_the_container_is_started_with_all_of_these_options() -> None:
+    start = tasks("pytorch_image", "run")["Start the container"]["community.docker.docker_container"]
+    told = {name for name, value in start.items() if f"pytorch_image_container_options.{name}" in str(value)}
+    everything = {"shm_size": "8G", "numa_node": 0, "numa_cpus": "0-3"}
+    assert told == set(options(everything))
+
+
+NODE = {"variables": {"NCCL_IB_HCA": "=mlx5_0:1", "NCCL_IB_TC": "106", "NCCL_SOCKET_IFNAME": "=ens1np0"}}
+
+
+def nccl_in_container(**variables: t.Any) -> tuple[bool, dict[str, str]]:
+    """Whether the node is asked for NCCL's variables, and those that the container is started with."""
+    found = tasks("pytorch_image", "run")
+    ask, start = found["Derive NCCL's variables from the policy and the node"], found["Start the container"]
+    given = {"pytorch_image_ports": PORTS, "pytorch_image_derived": {"nccl": {"NCCL_IB_TC": 106}}, **variables}
+    asked = all(evaluate("pytorch_image", f"{{{{ {condition} }}}}", **given) for condition in ask["when"])
+    given[ask["register"]] = NODE if asked else {"skipped": True}
+    request = tasks("pytorch_image", "options")["Derive the options of the container"]["vars"]["pytorch_image_asked"]
+    own = {key: evaluate("pytorch_image", request[key], **given) for key in ("nccl", "env")}
+    given["pytorch_image_container_options"] = options(own)
+    env = evaluate("pytorch_image", start["community.docker.docker_container"]["env"], **given)
+    return asked, {name: value for name, value in env.items() if name.startswith("NCCL_")}
+
+
+def test_a_container_is_given_ports_and_interface_of_the_node() -> None:
+    assert nccl_in_container() == (True, NODE["variables"])
+    own = {"NCCL_IB_HCA": "=mlx5_1:1", "NCCL_DEBUG": "INFO"}
+    assert nccl_in_container(pytorch_image_env=own) == (True, {**NODE["variables"], **own})
+
+
+@pytest.mark.parametrize(
+    ("variables", "env"),
+    [
+        ({"pytorch_image_nccl": {"NCCL_IB_TC": 98}}, {"NCCL_IB_TC": "98"}),
+        ({"pytorch_image_nccl": {}}, {}),
+        ({"pytorch_image_ports": []}, {"NCCL_IB_TC": "106"}),
+        # The ports are moved into such a container: the node has them no more.
+        ({"pytorch_image_network": "macvlan0", "netns_mode": "exclusive"}, {"NCCL_IB_TC": "106"}),
+    ],
+)
+def test_the_node_is_not_asked_where_it_has_nothing_to_say(variables: dict[str, t.Any], env: dict[str, str]) -> None:
+    assert nccl_in_container(**variables) == (False, env)
+
+
+def test_the_node_is_asked_and_nothing_is_written() -> None:
+    ask = tasks("pytorch_image", "run")["Derive NCCL's variables from the policy and the node"]
+    given = {"pytorch_image_ports": PORTS, "pytorch_image_policy": {"mtu": 9000}}
+    told = evaluate("pytorch_image", ask["lossless.roce.nccl_env"], **given)
+    assert told == {"ports": PORTS, "policy": {"mtu": 9000}, "interface": "ens1np0", "conf": "", "env_file": ""}
+    assert evaluate("pytorch_image", "{{ pytorch_image_interface }}", nccl_smoke_interface="eth0", **given) == "eth0"
+
+
+@pytest.mark.parametrize("node", ["0,1", "foo", "1"])
+def test_the_processors_are_those_of_the_node_that_was_named(node: str) -> None:
+    ask = tasks("pytorch_image", "options")["Ask for the processors of the NUMA node"]
+    argv = evaluate("pytorch_image", ask["ansible.builtin.command"], pytorch_image_numa_node=node)["argv"]
+    assert argv == ["cat", f"/sys/devices/system/node/node{node}/cpulist"]
 
 
 def test_macvlan_passes_in_exclusive_mode() -> None:
@@ -245,6 +349,7 @@ ASKED: dict[str, t.Any] = {
     "nccl_tests_url": "",
     "nccl_tests_checksum": "",
     "user": "",
+    "uid": 10001,
     "sshd": False,
     "ssh_keys": [],
     "jupyter": False,
@@ -257,7 +362,8 @@ DIGEST = "sha256:" + "a" * 64
     "changes",
     [
         {},
-        {"source": "build", "base": "debian:12", "distribute": "archive", "user": "trainer"},
+        {"source": "build", "base": "debian:12", "distribute": "archive", "user": "trainer", "uid": "1001"},
+        {"uid": 0},  # of nobody
         {"source": "present", "distribute": "registry", "registry": "192.0.2.1:5000", "serve_registry": True},
         # Docker's own registry has no name of its own, and is pulled from without one.
         {"source": "pull", "name": "pytorch/pytorch", "digest": DIGEST, "distribute": "registry"},
@@ -288,6 +394,9 @@ def test_what_fits_together_is_taken(changes: dict[str, t.Any]) -> None:
             "pytorch_image_nccl_tests_checksum: '' … sha256: and 64 hex digits .*_nccl_tests_url",
         ),
         ({"user": "Me And You"}, "pytorch_image_user: 'Me And You' … a name of a Linux user"),
+        ({"user": "root"}, "pytorch_image_user: 'root' … another user was expected, or none for the base's own"),
+        ({"user": "trainer", "uid": 0}, "pytorch_image_uid: 0 … a number from 1 to 2147483647 was expected"),
+        ({"user": "trainer", "uid": "1e3"}, "pytorch_image_uid: '1e3' … a number from 1 to "),
         ({"builder": "node9"}, "pytorch_image_builder: 'node9' … one of node1, node2 was expected"),
         ({"name": "PyTorch"}, "pytorch_image_name: 'PyTorch' … "),
         ({"tag": "v2:8"}, "pytorch_image_tag: 'v2:8' … "),

@@ -28,6 +28,9 @@ _PACKAGES = {
     "sshd": "openssh-server",
     "jupyter": "jupyterlab",
 }
+_BY_DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
+# A version, a URL or a wheel; == with a * is a range.
+_BY_VERSION = re.compile(r"===?[^=*]+$| @ |\.whl$")
 _VERSIONS = {"RoCE v2": 2, "IB/RoCE v1": 1}
 
 
@@ -209,6 +212,24 @@ def _tools(tools: Facts) -> Finding:
         sorted(tools),
         f"programs are not in the image: {', '.join(missing)}",
         f"add to the image: {packages}",
+    )
+
+
+def check_pinned(bases: t.Sequence[str], packages: t.Sequence[str]) -> Finding:
+    """Whether another build by the same recipe is upon the same: images by digest, Python packages by version."""
+    loose = [name for name in bases if not _BY_DIGEST.search(name)]
+    loose += [name for name in packages if not _BY_VERSION.search(name.partition(";")[0].rstrip())]
+    expected = "images as name@sha256:…, Python packages as name==version"
+    if not loose:
+        return Finding("image_pinned", PASS, {"not pinned": []}, expected, "the role's variables")
+    return Finding(
+        "image_pinned",
+        UNKNOWN,
+        {"not pinned": loose},
+        expected,
+        "the role's variables",
+        f"another build may be upon something else: {', '.join(loose)} {'is' if len(loose) == 1 else 'are'} not pinned",
+        "pin images by their digest (docker image inspect shows it as RepoDigests), packages by their version",
     )
 
 

@@ -52,11 +52,12 @@ _KNOWN: tuple[tuple[str, Build], ...] = (
         lambda m: Failure(
             "no_worker",
             f"{m.group(1)} is not there where the ranks run",
-            "mount the folder of the worker into the container under the same path",
+            "mount the folder of the worker into the container under the same path (SELinux: label=disable)",
         ),
     ),
     (
-        r'"kind": "no_gpu"',
+        # The worker's own word, and torchrun's where it counts the ranks by the GPUs (``gpu``).
+        r'"kind": "no_gpu"|ValueError: Cuda is not available',
         lambda _m: Failure(
             "no_gpu",
             "PyTorch sees no GPU where the ranks run",

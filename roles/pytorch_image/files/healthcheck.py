@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import socket
 import sys
@@ -37,8 +38,8 @@ def main() -> int:
         if started(service):
             try:
                 check()
-            except OSError as exc:
-                print(f"{service}: {exc}", file=sys.stderr)
+            except (OSError, http.client.HTTPException) as exc:
+                print(f"{service}: {str(exc).strip()}", file=sys.stderr)
                 return 1
     return 0
 

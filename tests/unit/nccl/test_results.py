@@ -37,6 +37,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 FILES = Path(__file__).parents[3] / "roles" / "nccl_smoke" / "files"
+RECORDED = Path(__file__).parents[1] / "recorded" / "nccl"
 
 
 def line(event: str, **values: t.Any) -> str:
@@ -315,6 +316,12 @@ def test_why_it_ended(text: str, kind: str, said: str, consequence: bool) -> Non
 )  # fmt: skip
 def test_what_the_engine_said_before_it_started_the_container_is_no_cause(engine: str, text: str, kind: str) -> None:
     assert explain(engine + text, 1).kind == kind
+
+
+def test_torchrun_counts_gpus_before_any_rank_and_there_are_none() -> None:
+    recorded = RECORDED / "torchrun-2.13.0-no-gpu.txt"
+    failure = explain(recorded.read_text(), 1)
+    assert failure.kind == "no_gpu" and "nvidia.com/gpu=all" in failure.remedy
 
 
 def test_a_run_that_was_ended_says_after_how_long() -> None:
