@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from ..findings import FAIL, PASS
 from .coverage import rail_number
+from .leaves import Leaves, leaf_of
 
 SENDS, RECEIVES = "sends", "receives"
 _FEW = 3  # hosts on a rail from which on a rail as a whole can be told from its ends
@@ -93,9 +94,6 @@ class Cause:
     absence: Absence | None = None  # the earliest: of a host that is gone, or of one of a pair by the other
 
 
-Leaves = t.Mapping[str, str]
-
-
 def _seen(finding: t.Mapping[str, t.Any], checks: t.Collection[str]) -> t.Mapping[str, t.Any] | None:
     """What a judged finding on a measurement between two hosts observed."""
     seen = finding.get("observed")
@@ -154,7 +152,7 @@ class _Matrix:
 def explain(
     tests: t.Sequence[Measured], leaves: Leaves | None = None, absences: t.Sequence[Absence] = ()
 ) -> list[Cause]:
-    """The fewest causes that explain all failed tests. ``leaves``: name of each host's leaf switch, as far as known."""
+    """The fewest causes that explain all failed tests. ``leaves``: the switches that ports hang on, as far as known."""
     causes = _gone(tests, absences)
     lost = {test for cause in causes for test in cause.failures}
     matrix = _Matrix(test for test in tests if test not in lost)
@@ -288,24 +286,19 @@ def _through(ends: t.AbstractSet[End], tests: t.Iterable[Measured]) -> list[Meas
 
 
 def _bad_leaves(ends: t.Collection[End], matrix: _Matrix, leaves: Leaves) -> dict[str, list[End]]:
-    """The ends that are bad on all of the several hosts of a leaf, while there are other leaves."""
-    members: dict[str, list[str]] = defaultdict(list)
-    for host in sorted(matrix.rails_of):
-        if host in leaves:
-            members[leaves[host]].append(host)
-    if len(members) < 2:
-        return {}
-    suspected: dict[str, set[tuple[int, str]]] = defaultdict(set)
-    for end in ends:
-        if len(members.get(leaves.get(end.host, ""), ())) > 1:
-            suspected[leaves[end.host]].add((end.rail, end.way))
+    """The ends that are bad on all of the several hosts that a leaf has on a rail, while that has other leaves."""
+    members: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for host, rail in sorted((host, rail) for host, rails in matrix.rails_of.items() for rail in rails):
+        leaf = leaf_of(leaves, (host, rail))
+        if leaf is not None:
+            members[rail][leaf].append(host)
+    columns = {(leaf, end.rail, end.way) for end in ends for leaf in [leaf_of(leaves, end.port)] if leaf is not None}
     bad = set(ends)
-    found: dict[str, list[End]] = {}
-    for leaf, ways in sorted(suspected.items()):
-        columns = [[End(host, rail, way) for host in members[leaf]] for rail, way in sorted(ways)]
-        shared = [end for column in columns if bad.issuperset(column) for end in column]
-        if shared:
-            found[leaf] = shared
+    found: dict[str, list[End]] = defaultdict(list)
+    for leaf, rail, way in sorted(columns):
+        column = [End(host, rail, way) for host in members[rail][leaf]]
+        if len(members[rail]) > 1 and len(column) > 1 and bad.issuperset(column):
+            found[leaf] += column
     return found
 
 
@@ -370,14 +363,14 @@ def _uplinks(failed: list[Measured], matrix: _Matrix, leaves: Leaves) -> list[Ca
     for cause in explain(between):
         ways = [_Across(test.client, test.server, test.rail) for test in cause.failures]
         own = [test for way in ways for test in bad[way]]
-        hosts = {host for test in own for host in (test.client, test.server) if leaves[host] in cause.hosts}
+        hosts = {e.host for test in own for e in test.ends() if leaf_of(leaves, e.port) in cause.hosts}
         count = sum(tried[way] for way in ways)
         causes.append(Cause("leaf", tuple(sorted(hosts)), cause.rails, (), tuple(own), count, uplinks=cause.hosts))
     return causes
 
 
 def _across(test: Measured, leaves: Leaves) -> _Across | None:
-    one, other = leaves.get(test.client), leaves.get(test.server)
+    one, other = (leaf_of(leaves, end.port) for end in test.ends())
     return None if one is None or other is None or one == other else _Across(one, other, test.rail)
 
 

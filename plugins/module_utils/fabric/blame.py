@@ -8,7 +8,8 @@ import typing as t
 from collections import defaultdict
 
 from ..findings import FAIL, PASS, UNKNOWN, Finding
-from .analysis import Absence, Cause, Leaves, Measured, explain
+from .analysis import Absence, Cause, Measured, explain
+from .leaves import Leaves
 from .retest import NOT_REPRODUCED, Settled, choose, narrow, settle
 
 _REMEDIES = {

@@ -24,6 +24,7 @@ from ..parsers.addresses import parse_addresses
 from . import analysis, blame
 from .bandwidth import TOOLS
 from .coverage import absent_host, lonely_rails
+from .leaves import parse_leaves
 from .part import parse, run_from
 from .schedule import PairTest
 from .spec import JUDGE_SPEC, MATRIX_SPEC, RUN_SPEC, checked
@@ -77,14 +78,12 @@ def read_matrix(host: Host, path: str) -> dict[str, t.Any]:
     except (ValueError, RecursionError) as exc:
         raise PolicyError(f"{path}: {exc} … a JSON file was expected") from exc
     matrix = checked(raw, FILE_SPEC, path)
-    for name, leaf in matrix["leaves"].items():
-        if not isinstance(leaf, str):
-            raise PolicyError(f"{path}: leaves: {name}: {leaf!r} … the name of a switch was expected")
     for item in matrix["hosts"]:
         if "/" in item["name"] or item["name"] in ("", ".", ".."):
             raise PolicyError(f"{path}: hosts: name {item['name']!r} … the name of a host was expected")
     try:
         _check_addresses(matrix["hosts"])
+        matrix["leaves"] = parse_leaves(matrix["leaves"])
         parse(matrix)
     except PolicyError as exc:
         raise PolicyError(f"{path}: {exc}") from exc
