@@ -16,7 +16,6 @@ from ansible_collections.lossless.roce.plugins.module_utils.fabric.coverage impo
     absent_host,
     broken_pairs,
     fabric_ports,
-    leaves_of,
     lonely_rails,
     matrix_hosts,
     peers_of,
@@ -24,6 +23,7 @@ from ansible_collections.lossless.roce.plugins.module_utils.fabric.coverage impo
 )
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.incast import plan, wanted_names
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.incast_verdict import judge, parse_parts
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.leaves import known_leaves, parse_leaves
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.part import parse
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.spec import JUDGE_SPEC, MATRIX_SPEC, RUN_SPEC
 from ansible_collections.lossless.roce.plugins.module_utils.policy import parse_policy
@@ -88,22 +88,22 @@ def _measured(
     return analysis.measured_from(findings, TOOLS), analysis.absences_from(findings, TOOLS)
 
 
-def suspects(hosts: t.Iterable[Findings], leaves: dict[str, str] | None = None) -> list[dict[str, t.Any]]:
+def suspects(hosts: t.Iterable[Findings], leaves: t.Any = None) -> list[dict[str, t.Any]]:
     """The pairs that are to be tested again, from the findings of each host; none when nothing is suspected."""
     measured, absences = _measured(hosts)
-    return blame.suspects(measured, leaves, absences)
+    return blame.suspects(measured, parse_leaves(leaves), absences)
 
 
 def analysed(
-    hosts: t.Iterable[Findings], leaves: dict[str, str] | None = None, again: t.Iterable[Findings] | None = None
+    hosts: t.Iterable[Findings], leaves: t.Any = None, again: t.Iterable[Findings] | None = None
 ) -> list[dict[str, t.Any]]:
     """Findings on what explains the failed tests among the findings of each host.
 
-    leaves: each host's leaf switch. again: the findings of each host on the pairs that were tested again.
+    leaves: as parse_leaves takes them. again: the findings of each host on the pairs that were tested again.
     """
     measured, absences = _measured(hosts)
     second = None if again is None else _measured(again)[0]
-    return [found.as_dict() for found in blame.findings(measured, leaves, absences, second)]
+    return [found.as_dict() for found in blame.findings(measured, parse_leaves(leaves), absences, second)]
 
 
 def incast_verdict(
@@ -127,7 +127,7 @@ class FilterModule:
             "fabric_ports": fabric_ports,
             "lonely_rails": lonely_rails,
             "absent_host": absent_host,
-            "leaves": leaves_of,
+            "leaves": known_leaves,
         }
         of_findings: dict[str, t.Callable[..., t.Any]] = {
             "broken_pairs": broken_pairs,
@@ -141,7 +141,7 @@ class FilterModule:
             "incast_verdict": incast_verdict,
         }
         return {
-            **{name: _told(function) for name, function in functions.items()},
-            **{name: _told(function, _FINDINGS) for name, function in of_findings.items()},
+            **{name: _refused(_told(function)) for name, function in functions.items()},
+            **{name: _refused(_told(function, _FINDINGS)) for name, function in of_findings.items()},
             **{name: _refused(function) for name, function in refusing.items()},
         }

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Which port, node, rail, leaf or pair explains the failed tests of a matrix. Pure.
 
-An end is one port in one direction: what it sends (it is the client) or what it receives. An end is to
-blame when all of its tests fail, with several partners, while those partners do well with others: a row
-or a column of a rail's heat map. Ends are taken one by one, the one that explains most first; what is
-left over are uplinks between leaves, where all pairs across fail, and single pairs. A host that stopped
-answering explains by itself what gave no result with it.
+A part is a port, a node, a leaf, or uplinks. It is to blame when it explains the failures of several pairs,
+and nothing passes through it: of a port, say, a row or a column of a rail's heat map. Parts are taken one by
+one, the one that explains most first, and of those that explain as much the smallest; what is left over are
+single pairs. A host that stopped answering explains by itself what gave no result with it, and so does a
+rail on which nothing passes.
 
 All of it is close to linear in the number of tests: 512 hosts make 261,632 of them on one rail.
 """
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from ..findings import FAIL, PASS
 from .coverage import rail_number
+from .leaves import Leaves, leaf_of
 
 SENDS, RECEIVES = "sends", "receives"
 _FEW = 3  # hosts on a rail from which on a rail as a whole can be told from its ends
@@ -93,9 +94,6 @@ class Cause:
     absence: Absence | None = None  # the earliest: of a host that is gone, or of one of a pair by the other
 
 
-Leaves = t.Mapping[str, str]
-
-
 def _seen(finding: t.Mapping[str, t.Any], checks: t.Collection[str]) -> t.Mapping[str, t.Any] | None:
     """What a judged finding on a measurement between two hosts observed."""
     seen = finding.get("observed")
@@ -132,41 +130,60 @@ def absences_from(findings: t.Iterable[t.Mapping[str, t.Any]], checks: t.Collect
     return list(found.values())
 
 
+class Way(t.NamedTuple):
+    """From one leaf to another on a rail."""
+
+    client: str
+    server: str
+    rail: int
+
+
+def way_of(test: Measured, leaves: Leaves) -> Way | None:
+    """The way from leaf to leaf that a test takes; None inside of a leaf, and where a leaf is not known."""
+    one, other = leaf_of(leaves, (test.client, test.rail)), leaf_of(leaves, (test.server, test.rail))
+    return None if one is None or other is None or one == other else Way(one, other, test.rail)
+
+
 class _Matrix:
     """The tests of a matrix, found by what they went through."""
 
-    def __init__(self, tests: t.Iterable[Measured]) -> None:
+    def __init__(self, tests: t.Iterable[Measured], leaves: Leaves) -> None:
+        self.leaves = leaves
         self.through: dict[End, list[Measured]] = defaultdict(list)
         self.by_rail: dict[int, list[Measured]] = defaultdict(list)
         self.rails_of: dict[str, set[int]] = defaultdict(set)
         self.of_pair: dict[tuple[frozenset[str], int], int] = defaultdict(int)
+        self.of_way: dict[Way, int] = defaultdict(int)
         self.good: set[End] = set()
+        self.good_ways: set[Way] = set()
         for test in tests:
             self.by_rail[test.rail].append(test)
             self.of_pair[frozenset((test.client, test.server)), test.rail] += 1
             for end in test.ends():
                 self.through[end].append(test)
                 self.rails_of[end.host].add(end.rail)
-                if test.passed:
-                    self.good.add(end)
+            way = way_of(test, leaves)
+            if way is not None:
+                self.of_way[way] += 1
+            if test.passed:
+                self.good.update(test.ends())
+                self.good_ways.update(() if way is None else (way,))
 
 
 def explain(
     tests: t.Sequence[Measured], leaves: Leaves | None = None, absences: t.Sequence[Absence] = ()
 ) -> list[Cause]:
-    """The fewest causes that explain all failed tests. ``leaves``: name of each host's leaf switch, as far as known."""
+    """The fewest causes that explain all failed tests. ``leaves``: the switches that ports hang on, as far as known."""
     causes = _gone(tests, absences)
     lost = {test for cause in causes for test in cause.failures}
-    matrix = _Matrix(test for test in tests if test not in lost)
-    bad_ends: list[End] = []
+    matrix = _Matrix((test for test in tests if test not in lost), leaves or {})
     for rail, on_rail in sorted(matrix.by_rail.items()):
         hosts = {test.client for test in on_rail} | {test.server for test in on_rail}
         if not any(test.passed for test in on_rail) and len(hosts) >= _FEW and not _is_star(on_rail):
             causes.append(Cause("rail", tuple(sorted(hosts)), (rail,), (), tuple(on_rail), len(on_rail)))
-        else:
-            bad_ends += _bad_ends(on_rail)
-    causes += _join(bad_ends, matrix, leaves or {})
-    causes += _uplinks(_unexplained(tests, causes), matrix, leaves or {})
+    found = _Search(_unexplained(tests, causes), matrix).blamed()
+    causes += _join(found, matrix)
+    causes += _uplinks(found, {test for cause in causes for test in cause.failures}, matrix)
     return causes + _pairs(_unexplained(tests, causes), matrix, absences)
 
 
@@ -218,44 +235,148 @@ def _living(tests: t.Iterable[Measured], absences: t.Iterable[Absence]) -> set[s
     return {host for host, own in reporters.items() if len(results[host] - own) >= len(own)}
 
 
-def _bad_ends(tests: list[Measured]) -> list[End]:
-    """Ends whose tests all fail, with at least two partners, the one with most failures first.
-
-    What fails by an end that was found bad says nothing on the end across. No test that passes goes through a bad
-    end, so an end with one is never suspected, and each test is taken away once.
-    """
-    through: dict[End, list[Measured]] = defaultdict(list)
-    good: set[End] = set()
-    for test in tests:
-        for end in test.ends():
-            through[end].append(test)
-            if test.passed:
-                good.add(end)
-    left = {end: len(own) for end, own in through.items() if end not in good}
-    # Most failures first; the name only makes the order the same everywhere.
-    queue = [(-count, end.host, end.way, end) for end, count in left.items()]
-    heapq.heapify(queue)
-    bad: list[End] = []
-    while queue:
-        count, _host, _way, end = heapq.heappop(queue)
-        if end not in left or left[end] < 2:
-            continue
-        if left[end] != -count:
-            heapq.heappush(queue, (-left[end], end.host, end.way, end))
-            continue
-        bad.append(end)
-        del left[end]
-        for across in (other for test in through[end] for other in test.ends()):
-            if across in left:
-                left[across] -= 1
-    return bad
+# Of parts that explain the same the first is named: it claims least.
+_PORT, _NODE, _BETWEEN, _UPLINKS, _LEAF, _SPINE = range(6)
 
 
-def _join(ends: list[End], matrix: _Matrix, leaves: Leaves) -> list[Cause]:
-    """Both directions of a port are one port, what all ports of a host share the node, all hosts of a leaf the leaf."""
-    causes = [_cause("leaf", own, matrix, leaf) for leaf, own in _bad_leaves(ends, matrix, leaves).items()]
+class _Part(t.NamedTuple):
+    """What tests go through. Its name is that of a port, a host, a leaf, or two leaves."""
+
+    rank: int
+    name: tuple[t.Any, ...]
+
+
+class _Side(t.NamedTuple):
+    """One direction of what a leaf has on a rail: of all its ports, of its uplinks, or of all uplinks."""
+
+    rank: int
+    leaf: str
+    rail: int
+    way: str
+
+
+# A part is bad in some of its columns, each on one rail in one direction.
+_Column = t.Union[End, Way, _Side]
+
+
+def _columns_of_end(end: End, leaves: Leaves) -> t.Iterator[tuple[_Part, _Column]]:
+    yield _Part(_PORT, end.port), end
+    yield _Part(_NODE, (end.host,)), end
+    leaf = leaf_of(leaves, end.port)
+    if leaf is not None:
+        yield _Part(_LEAF, (leaf,)), _Side(_LEAF, leaf, end.rail, end.way)
+
+
+def _columns_of_way(way: Way) -> t.Iterator[tuple[_Part, _Column]]:
+    yield _Part(_BETWEEN, tuple(sorted((way.client, way.server)))), way
+    yield _Part(_UPLINKS, (way.client,)), _Side(_UPLINKS, way.client, way.rail, SENDS)
+    yield _Part(_UPLINKS, (way.server,)), _Side(_UPLINKS, way.server, way.rail, RECEIVES)
+    yield _Part(_SPINE, ()), _Side(_SPINE, "", way.rail, SENDS)
+
+
+def _columns(test: Measured, leaves: Leaves) -> t.Iterator[tuple[_Part, _Column]]:
+    """What a test goes through."""
+    for end in test.ends():
+        yield from _columns_of_end(end, leaves)
+    way = way_of(test, leaves)
+    if way is not None:
+        yield from _columns_of_way(way)
+
+
+class _Found(t.NamedTuple):
+    """A part to blame: what it explains that no other does, and the columns that it is bad in."""
+
+    part: _Part
+    failures: tuple[Measured, ...]
+    columns: frozenset[_Column]
+
+
+class _Search:
+    """Takes parts one by one, the one that explains most first. Each failure is taken away once."""
+
+    def __init__(self, failed: t.Iterable[Measured], matrix: _Matrix) -> None:
+        self._matrix = matrix
+        leaves = matrix.leaves
+        well = {column for end in matrix.good for _part, column in _columns_of_end(end, leaves)}
+        well.update(column for way in matrix.good_ways for _part, column in _columns_of_way(way))
+        self._through: dict[_Part, list[tuple[Measured, _Column]]] = defaultdict(list)
+        self._parts: dict[Measured, set[_Part]] = {}
+        self._left: dict[_Part, int] = defaultdict(int)
+        for test in failed:
+            own = [(part, column) for part, column in _columns(test, leaves) if column not in well]
+            self._parts[test] = {part for part, _column in own}
+            for part, column in own:
+                self._through[part].append((test, column))
+            for part in self._parts[test]:
+                self._left[part] += 1
+
+    def blamed(self) -> list[_Found]:
+        """The parts to blame."""
+        # Most failures first; rank and name make the order the same everywhere.
+        queue = [(-count, part) for part, count in self._left.items()]
+        heapq.heapify(queue)
+        blamed = []
+        while queue:
+            count, part = heapq.heappop(queue)
+            if self._left[part] != -count:
+                heapq.heappush(queue, (-self._left[part], part))
+                continue
+            found = self._open(part)
+            if self._is_enough(found):
+                blamed.append(found)
+                self._take(found.failures)
+        return blamed
+
+    def _open(self, part: _Part) -> _Found:
+        """The part with what is not explained yet."""
+        own = [(test, column) for test, column in self._through[part] if test in self._parts]
+        tests, columns = dict.fromkeys(test for test, _column in own), frozenset(column for _test, column in own)
+        return _Found(part, tuple(tests), columns)
+
+    def _take(self, tests: t.Iterable[Measured]) -> None:
+        for test in tests:
+            for part in self._parts.pop(test):
+                self._left[part] -= 1
+
+    def _is_enough(self, found: _Found) -> bool:
+        """Whether it is several pairs that fail, on all rails of a node, or with several hosts of a leaf."""
+        if len({frozenset((test.client, test.server)) for test in found.failures}) < 2:
+            return False
+        ends = {end for test in found.failures for end in _bad_ends(test.ends(), found, self._matrix.leaves)}
+        if found.part.rank == _NODE:
+            return _is_node(ends, self._matrix.rails_of)
+        return found.part.rank != _LEAF or len({end.host for end in ends}) > 1
+
+
+def _bad_ends(ends: t.Iterable[End], found: _Found, leaves: Leaves) -> list[End]:
+    """Those of the ends that are bad as a part of what was found."""
+    return [
+        end
+        for end in ends
+        if any(part == found.part and column in found.columns for part, column in _columns_of_end(end, leaves))
+    ]
+
+
+def _is_node(ends: t.Iterable[End], rails_of: t.Mapping[str, set[int]]) -> bool:
+    """Whether all rails of a host have a bad way in common, and are several."""
+    ports: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for end in ends:
+        ports[end.port].add(end.way)
+    hosts = {host for host, _rail in ports}
+    rails = {rail for host in hosts for rail in rails_of[host]}
+    return len(ports) > 1 and len(ports) == len(rails) and bool(set.intersection(*ports.values()))
+
+
+def _join(found: t.Sequence[_Found], matrix: _Matrix) -> list[Cause]:
+    """Leaves, then what else is bad as nodes and ports, by host."""
+    causes = [
+        _cause("leaf", _bad_ends(matrix.through, one, matrix.leaves), matrix, one.part.name[0])
+        for one in sorted(found)
+        if one.part.rank == _LEAF
+    ]
     taken = {end for cause in causes for end in cause.ends}
-    for own in _by_host(end for end in ends if end not in taken):
+    of_hosts = {end for one in found if one.part.rank in (_PORT, _NODE) for end in one.columns}
+    for own in _by_host(end for end in of_hosts if isinstance(end, End) and end not in taken):
         causes += [_cause(kind, part, matrix) for kind, part in _node_or_ports(own, matrix.rails_of)]
     return causes
 
@@ -274,39 +395,16 @@ def _order(end: End) -> tuple[str, int, str]:
 
 def _node_or_ports(own: list[End], rails_of: t.Mapping[str, set[int]]) -> list[tuple[str, list[End]]]:
     """Kind and ends: the node when all rails of the host have a bad way in common, else each port."""
+    if _is_node(own, rails_of):
+        return [("node", own)]
     ports: dict[int, list[End]] = defaultdict(list)
     for end in own:
         ports[end.rail].append(end)
-    shared = set.intersection(*({end.way for end in port} for port in ports.values()))
-    if shared and len(ports) > 1 and set(ports) == rails_of[own[0].host]:
-        return [("node", own)]
     return [("port", port) for port in ports.values()]
 
 
 def _through(ends: t.AbstractSet[End], tests: t.Iterable[Measured]) -> list[Measured]:
     return [test for test in tests if not ends.isdisjoint(test.ends())]
-
-
-def _bad_leaves(ends: t.Collection[End], matrix: _Matrix, leaves: Leaves) -> dict[str, list[End]]:
-    """The ends that are bad on all of the several hosts of a leaf, while there are other leaves."""
-    members: dict[str, list[str]] = defaultdict(list)
-    for host in sorted(matrix.rails_of):
-        if host in leaves:
-            members[leaves[host]].append(host)
-    if len(members) < 2:
-        return {}
-    suspected: dict[str, set[tuple[int, str]]] = defaultdict(set)
-    for end in ends:
-        if len(members.get(leaves.get(end.host, ""), ())) > 1:
-            suspected[leaves[end.host]].add((end.rail, end.way))
-    bad = set(ends)
-    found: dict[str, list[End]] = {}
-    for leaf, ways in sorted(suspected.items()):
-        columns = [[End(host, rail, way) for host in members[leaf]] for rail, way in sorted(ways)]
-        shared = [end for column in columns if bad.issuperset(column) for end in column]
-        if shared:
-            found[leaf] = shared
-    return found
 
 
 def _cause(kind: str, ends: t.Iterable[End], matrix: _Matrix, leaf: str = "") -> Cause:
@@ -342,57 +440,20 @@ def without_ports(cause: Cause, ports: t.Collection[tuple[str, int]], tests: t.I
     ]
 
 
-class _Across(t.NamedTuple):
-    """From one leaf to another on a rail."""
-
-    client: str
-    server: str
-    rail: int
-
-
-def _uplinks(failed: list[Measured], matrix: _Matrix, leaves: Leaves) -> list[Cause]:
-    """Leaves between which all fails that no port explains, while their hosts do well otherwise.
-
-    Leaves are taken for hosts then: one without a good way to others explains more than the ways one by one.
-    """
-    bad = _bad_ways(failed, matrix, leaves)
-    if not bad:
-        return []
-    tried: dict[_Across, int] = defaultdict(int)
-    passed: set[_Across] = set()
-    for test in (test for on_rail in matrix.by_rail.values() for test in on_rail):
-        way = _across(test, leaves)
-        if way is not None:
-            tried[way] += 1
-            passed.update([way] if test.passed else [])
-    between = [Measured(*way, way in passed) for way in tried if way in passed or way in bad]
+def _uplinks(found: t.Iterable[_Found], explained: t.Collection[Measured], matrix: _Matrix) -> list[Cause]:
+    """Of uplinks what no port explains: from a leaf to all others, between two, or between all."""
     causes = []
-    for cause in explain(between):
-        ways = [_Across(test.client, test.server, test.rail) for test in cause.failures]
-        own = [test for way in ways for test in bad[way]]
-        hosts = {host for test in own for host in (test.client, test.server) if leaves[host] in cause.hosts}
-        count = sum(tried[way] for way in ways)
-        causes.append(Cause("leaf", tuple(sorted(hosts)), cause.rails, (), tuple(own), count, uplinks=cause.hosts))
+    for one in found:
+        ways = {test: way_of(test, matrix.leaves) for test in one.failures if test not in explained}
+        if one.part.rank not in (_BETWEEN, _UPLINKS, _SPINE) or not ways:
+            continue
+        used = {way for way in ways.values() if way is not None}
+        leaves = one.part.name or tuple(sorted({leaf for way in used for leaf in (way.client, way.server)}))
+        ends = {end for test in ways for end in test.ends() if leaf_of(matrix.leaves, end.port) in leaves}
+        hosts, rails = sorted({end.host for end in ends}), sorted({end.rail for end in ends})
+        count = sum(matrix.of_way[way] for way in used)
+        causes.append(Cause("leaf", tuple(hosts), tuple(rails), (), tuple(ways), count, uplinks=leaves))
     return causes
-
-
-def _across(test: Measured, leaves: Leaves) -> _Across | None:
-    one, other = leaves.get(test.client), leaves.get(test.server)
-    return None if one is None or other is None or one == other else _Across(one, other, test.rail)
-
-
-def _bad_ways(failed: t.Iterable[Measured], matrix: _Matrix, leaves: Leaves) -> dict[_Across, list[Measured]]:
-    """What failed from leaf to leaf, where that is more than a pair, and each end did well with another host."""
-    ways: dict[_Across, list[Measured]] = defaultdict(list)
-    for test in failed:
-        way = _across(test, leaves)
-        if way is not None:
-            ways[way].append(test)
-    return {
-        way: own
-        for way, own in ways.items()
-        if len(own) > 1 and all(end in matrix.good for test in own for end in test.ends())
-    }
 
 
 def _pairs(failed: list[Measured], matrix: _Matrix, absences: t.Iterable[Absence]) -> list[Cause]:

@@ -8,7 +8,8 @@ import typing as t
 from collections import defaultdict
 
 from ..findings import FAIL, PASS, UNKNOWN, Finding
-from .analysis import Absence, Cause, Leaves, Measured, explain
+from .analysis import Absence, Cause, Measured, explain
+from .leaves import Leaves
 from .retest import NOT_REPRODUCED, Settled, choose, narrow, settle
 
 _REMEDIES = {
@@ -28,7 +29,8 @@ def suspects(
     tests: t.Sequence[Measured], leaves: Leaves | None = None, absences: t.Sequence[Absence] = ()
 ) -> list[dict[str, t.Any]]:
     """The pairs to test again, as {hosts: [a, b], rail}, each once."""
-    chosen = (one.as_pair() for retests in choose(tests, explain(tests, leaves, absences)) for one in retests)
+    causes = explain(tests, leaves, absences)
+    chosen = (one.as_pair() for retests in choose(tests, causes, leaves) for one in retests)
     return list({(*pair["hosts"], pair["rail"]): pair for pair in chosen}.values())
 
 
@@ -46,7 +48,7 @@ def findings(
     if not causes:
         return [Finding(check="fabric", verdict=PASS, observed={"failed": 0, "tests": len(tests)})] if tests else []
     partners = _Partners(tests)
-    retests = choose(tests, causes)
+    retests = choose(tests, causes, leaves)
     return [
         _gone(cause, cause.absence)
         if cause.kind == "gone" and cause.absence
@@ -76,6 +78,11 @@ class _Partners:
             for host in cause.hosts
             for partner in self._all[host, rail] - own
         )
+
+    def do_well_elsewhere(self, cause: Cause) -> bool:
+        """Whether each port that failed over uplinks passed with another host."""
+        ports = {end.port for test in cause.failures for end in test.ends()}
+        return all(self._passed[port] for port in ports)
 
     def is_alone(self, cause: Cause) -> bool:
         """Whether an end of a pair has no test with a third host on a rail, so that it can't be told from the path."""
@@ -117,7 +124,7 @@ def _finding(cause: Cause, settled: Settled, partners: _Partners) -> Finding:
         evidence="the matrix of this run" + (", and the retest of its suspects" if settled.measured else ""),
         cause=f"{_place(cause)}: {len(cause.failures)} of {cause.tests} tests {_way(cause)}fail"
         + (f", at best {best:g} Gb/s" if best else "")
-        + ("; either end, or the path between them" if lonely else _seen_elsewhere(cause, bare))
+        + ("; either end, or the path between them" if lonely else _seen_elsewhere(cause, bare, partners))
         + (f"; {cause.absence.reporter} says that {cause.absence.host} {cause.absence.line}" if cause.absence else "")
         + (f"; {settled.confidence}: {settled.told}" if settled.told else ""),
         remedy=_remedy(cause, settled, lonely, bare),
@@ -171,11 +178,11 @@ def _way(cause: Cause) -> str:
     return f"that it {cause.ways[0]} " if len(cause.ways) == 1 else ""
 
 
-def _seen_elsewhere(cause: Cause, bare: bool) -> str:
+def _seen_elsewhere(cause: Cause, bare: bool, partners: _Partners) -> str:
     if cause.kind == "pair":
         return "; both do well with other hosts"
     if cause.kind == "rail":
         return ", and no test on it passes"
     if cause.uplinks:
-        return "; all of these hosts do well with others"
+        return "; all of these hosts do well with others" if partners.do_well_elsewhere(cause) else ""
     return "; none of its partners has passed with another host" if bare else "; its partners do well with others"

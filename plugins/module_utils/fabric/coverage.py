@@ -123,17 +123,6 @@ def _matrix_port(port: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     return {"name": port["name"], "rail": _rail_of(port), "address": port["address"], **rate}
 
 
-def leaves_of(ports: Ports) -> dict[str, str]:
-    """Host -> the leaf switch that all of its ports hang on, by what LLDP told of them.
-
-    A host is left out whose ports hang on several (a bad leaf shows as a bad rail there), or of which LLDP tells
-    nothing.
-    """
-    switches = {host: {(port.get("leaf") or {}).get("chassis") for port in own} for host, own in ports.items()}
-    found = {host: [name for name in names if name] for host, names in switches.items()}
-    return {host: names[0] for host, names in found.items() if len(names) == 1}
-
-
 def lonely_rails(host: str, ports: Ports) -> list[dict[str, t.Any]]:
     """A failed finding for each rail of a host that no other host has: nothing was proven there."""
     by_rail = _by_rail(ports)

@@ -24,6 +24,7 @@ from ..parsers.addresses import parse_addresses
 from . import analysis, blame
 from .bandwidth import TOOLS, show_in_file
 from .coverage import absent_host, lonely_rails
+from .leaves import parse_leaves
 from .meeting import AT_BARRIER, Status
 from .part import parse, run_from
 from .schedule import Matrix, PairTest
@@ -78,13 +79,11 @@ def read_matrix(host: Host, path: str) -> dict[str, t.Any]:
     except (ValueError, RecursionError) as exc:
         raise PolicyError(f"{path}: {exc} … a JSON file was expected") from exc
     matrix = checked(raw, FILE_SPEC, path)
-    for name, leaf in matrix["leaves"].items():
-        if not isinstance(leaf, str):
-            raise PolicyError(f"{path}: leaves: {name}: {leaf!r} … the name of a switch was expected")
     for item in matrix["hosts"]:
         if "/" in item["name"] or item["name"] in ("", ".", ".."):
             raise PolicyError(f"{path}: hosts: name {item['name']!r} … the name of a host was expected")
     try:
+        matrix["leaves"] = parse_leaves(matrix["leaves"])
         parse(matrix)
         _check_addresses(matrix["hosts"])
     except PolicyError as exc:

@@ -3,8 +3,9 @@
 """Suspects of a matrix are tested once more with a known-good partner before they are blamed. Pure.
 
 A partner is known good on a rail when all of its tests there with hosts that are not suspected passed, in both
-directions. Ports, nodes and leaves are tested with one; of a pair each end is, and the pair once more. Hosts on both
-sides of uplinks are known to be good: some of them are tested across once more.
+directions. Ports, nodes and leaves are tested with one; of a pair each end is, and the pair once more. Of uplinks some
+pairs are tested across once more. A partner on the suspect's own leaf is the better one, and so is one that others of
+that leaf reach: a failure across uplinks over which nothing has passed says nothing of the suspect.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import typing as t
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
-from .analysis import Cause, Measured, without_ports
+from .analysis import Cause, Measured, Way, way_of, without_ports
+from .leaves import Leaves, leaf_of
 
 CONFIRMED, NOT_REPRODUCED, UNTOLD, NOT_RETESTED = "confirmed", "not reproduced", "cannot be told", "not retested"
 _OWN = ("port", "node", "leaf")  # causes that lie in their hosts' own ends
@@ -21,11 +23,15 @@ _OWN = ("port", "node", "leaf")  # causes that lie in their hosts' own ends
 
 @dataclass(frozen=True)
 class Retest:
-    """Two hosts that are to test with each other once more on a rail; suspect is the one in question."""
+    """Two hosts that are to test with each other once more on a rail; suspect is the one in question.
+
+    telling: a failure can't be that of uplinks between the two
+    """
 
     suspect: str
     partner: str
     rail: int
+    telling: bool = True
 
     def as_pair(self) -> dict[str, t.Any]:
         """As the matrix takes pairs: {hosts: [a, b], rail}."""
@@ -46,15 +52,17 @@ class Settled:
 
 
 class Partners:
-    """Known-good partners by rail, those first that were taken least."""
+    """Known-good partners by rail, those first that are reached well, and of these those that were taken least."""
 
-    def __init__(self, tests: t.Iterable[Measured], causes: t.Iterable[Cause]) -> None:
-        suspects = {(h, r) for c in causes if c.kind in (*_OWN, "gone") for h in c.hosts for r in c.rails}
+    def __init__(self, tests: t.Sequence[Measured], causes: t.Sequence[Cause], leaves: Leaves) -> None:
+        own = [c for c in causes if c.kind in (*_OWN, "gone") and not c.uplinks]
+        suspects = {(h, r) for c in own for h in c.hosts for r in c.rails}
+        on_uplinks = {test for c in causes if c.uplinks for test in c.failures}
         passed: dict[tuple[str, int], set[str]] = defaultdict(set)
         failed: set[tuple[str, int]] = set()
         for test in tests:
             ends = ((test.client, test.rail), (test.server, test.rail))
-            if suspects.intersection(ends):
+            if suspects.intersection(ends) or test in on_uplinks:
                 continue
             for end, way in zip(ends, ("sends", "receives")):
                 passed[end].add(way)
@@ -64,23 +72,36 @@ class Partners:
         for host, rail in sorted(end for end, ways in passed.items() if len(ways) == 2 and end not in failed):
             self._good[rail].append(host)
         self._taken: Counter[tuple[str, int]] = Counter()
+        self._leaves = leaves
+        ways = (way_of(test, leaves) for test in tests if test.passed)
+        self._good_ways: set[Way] = {way for way in ways if way is not None}
 
-    def take(self, rail: int, *, not_one_of: t.Collection[str]) -> str | None:
-        """A partner on the rail, or None when there is none."""
-        free = [host for host in self._good[rail] if host not in not_one_of]
+    def take(self, host: str, rail: int, *, not_one_of: t.Collection[str]) -> str | None:
+        """A partner for a host on the rail, or None when there is none."""
+        free = [other for other in self._good[rail] if other not in not_one_of]
         if not free:
             return None
-        chosen = min(free, key=lambda host: self._taken[host, rail])
+        chosen = min(free, key=lambda other: (not self.reaches(host, other, rail), self._taken[other, rail]))
         self._taken[chosen, rail] += 1
         return chosen
 
+    def reaches(self, host: str, other: str, rail: int) -> bool:
+        """Whether no uplinks are between two hosts, as far as is known, or such over which something passed."""
+        both = (way_of(Measured(*ends, rail, True), self._leaves) for ends in ((host, other), (other, host)))
+        return all(way is None or way in self._good_ways for way in both)
 
-def choose(tests: t.Sequence[Measured], causes: t.Sequence[Cause]) -> list[list[Retest]]:
+    def is_alone(self, host: str, rail: int) -> bool:
+        """Whether no other host is known on its leaf: its port and the uplinks are one then."""
+        leaf = leaf_of(self._leaves, (host, rail))
+        return all(leaf_of(self._leaves, (other, rail)) != leaf for other in self._leaves if other != host)
+
+
+def choose(tests: t.Sequence[Measured], causes: t.Sequence[Cause], leaves: Leaves | None = None) -> list[list[Retest]]:
     """The retests of each cause, in the order of the causes; none where no partner is known to be good.
 
     Nothing settles a whole rail or a host that is gone but another look at them.
     """
-    partners = Partners(tests, causes)
+    partners = Partners(tests, causes, leaves or {})
     return [_of_cause(cause, partners) for cause in causes]
 
 
@@ -113,8 +134,12 @@ def _over_uplinks(cause: Cause) -> list[Retest]:
 
 
 def _with_partner(host: str, rail: int, cause: Cause, partners: Partners) -> list[Retest]:
-    partner = partners.take(rail, not_one_of=cause.hosts)
-    return [] if partner is None else [Retest(host, partner, rail)]
+    partner = partners.take(host, rail, not_one_of=cause.hosts)
+    if partner is None:
+        return []
+    # A leaf whose inside is bad as well was told from its uplinks at first.
+    telling = cause.kind == "leaf" or partners.reaches(host, partner, rail) or partners.is_alone(host, rail)
+    return [Retest(host, partner, rail, telling)]
 
 
 def narrow(
@@ -149,7 +174,9 @@ def settle(cause: Cause, retests: t.Sequence[Retest], again: t.Iterable[Measured
     measured = _chosen(retests, again)
     if cause.uplinks:
         return _settle_uplinks(cause, measured, _chosen(retests, cause.failures))
-    return _settle_pair(cause, measured) if cause.kind == "pair" else _settle_own(cause, measured)
+    if cause.kind == "pair":
+        return _settle_pair(cause, measured)
+    return _settle_own(cause, measured, _chosen((one for one in retests if one.telling), again))
 
 
 _IN_PART = "not all of it was tested again"
@@ -177,7 +204,8 @@ def _direction(measured: Measured) -> tuple[str, str, int]:
     return measured.client, measured.server, measured.rail
 
 
-def _settle_own(cause: Cause, measured: list[Measured]) -> Settled:
+def _settle_own(cause: Cause, measured: list[Measured], telling: list[Measured]) -> Settled:
+    """``telling``: those of the measurements that no uplinks can have failed."""
     ends = set(cause.ends)
     own = [m for m in measured if ends.intersection(m.ends())]
     if not own:
@@ -190,6 +218,13 @@ def _settle_own(cause: Cause, measured: list[Measured]) -> Settled:
             NOT_REPRODUCED,
             f"passed in the retest with {_partners(cause, own)}",
             "test again under load; what comes and goes is a loose cable, heat, or other traffic at the time",
+            tuple(own),
+        )
+    if not set(failed).intersection(telling):
+        return Settled(
+            UNTOLD,
+            f"failed again with {_partners(cause, failed)}, across uplinks over which nothing has passed",
+            "test with a host on the same leaf",
             tuple(own),
         )
     part = "" if len(failed) == len(own) else f", in {len(failed)} of {len(own)} retests"

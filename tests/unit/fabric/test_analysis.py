@@ -134,6 +134,20 @@ def test_ports_that_fail_in_different_ways_are_no_bad_node() -> None:
     assert named(shared) == [("node", ("n0",), (0, 1))]
 
 
+def between(tests: list[Measured], *pairs: tuple[set[str], int]) -> list[Measured]:
+    """Those of these pairs on a rail."""
+    return [test for test in tests if ({test.client, test.server}, test.rail) in pairs]
+
+
+def test_a_node_is_one_also_where_a_rail_has_one_partner_only() -> None:
+    tests = matrix(4, 2, lambda c, s, r: "n0" in (c, s))
+    for second in ("n1", "n2"):
+        several = [test for test in tests if test.rail == 0] + between(tests, ({"n0", second}, 1))
+        assert named(several) == [("node", ("n0",), (0, 1))]
+    assert named(between(tests, ({"n0", "n1"}, 0), ({"n0", "n2"}, 1))) == [("node", ("n0",), (0, 1))]
+    assert named(between(tests, ({"n0", "n1"}, 0), ({"n0", "n1"}, 1))) == [("pair", ("n0", "n1"), (0, 1))]
+
+
 def leaves_of(count: int, hosts_a_leaf: int) -> dict[str, str]:
     """n0 … by turns of so many on leaf1, leaf2, …"""
     return {f"n{number}": f"leaf{number // hosts_a_leaf + 1}" for number in range(count)}

@@ -13,7 +13,6 @@ from ansible_collections.lossless.roce.plugins.filter.fabric_ports import Filter
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.coverage import (
     absent_host,
     broken_pairs,
-    leaves_of,
     lonely_rails,
     matrix_hosts,
     peers_of,
@@ -202,14 +201,6 @@ def test_the_hosts_are_what_the_matrix_takes() -> None:
         assert set(host) == {"name", "ports"} <= set(HOST_SPEC)
         assert set(host["ports"][0]) == set(PORT_SPEC)
     assert len(parse_hosts(hosts)) == 2
-
-
-def test_the_leaf_of_a_host_is_the_one_switch_that_all_of_its_ports_hang_on() -> None:
-    ports = nodes(4, rails=2)
-    for host, switches in {"n0": ("leaf1", "leaf1"), "n1": ("leaf1", "leaf2"), "n2": ("leaf2", "")}.items():
-        for port, switch in zip(ports[host], switches, strict=True):
-            port["leaf"] = {"chassis": switch, "port": "swp1"} if switch else None
-    assert leaves_of(ports) == {"n0": "leaf1", "n2": "leaf2"}, "of n1 two rails, of n3 nothing is known"
 
 
 def test_the_declared_mtu_of_a_rail_is_that_of_the_policy_which_selects_the_port() -> None:

@@ -161,7 +161,8 @@ def test_a_stranger_is_refused_with_all_that_is_known() -> None:
         ({"qps": True}, "qps: True … a whole number"),
         ({"time_limit": float("nan")}, "time_limit: nan … a number"),
         ({"tool": "iperf"}, "tool: 'iperf' … one of ib_write_bw"),
-        ({"leaves": {"node1": ["x"]}}, "leaves: node1"),
+        ({"leaves": {"node1": ["x"]}}, r"m.json: leaves: node1: \['x'\] … the name of a switch"),
+        ({"leaves": {"node1": {"one": "x"}}}, "leaves: node1: rail 'one' is no whole number from 0"),
         ({"left_out": [{"hosts": ["a", 1], "rail": 0}]}, r"left_out\[0\]: hosts\[1\]: 1 … a text"),
         # What everything meets, or what tests nothing, would be a pass without a proof.
         ({"efficiency": 0}, "efficiency: 0 … 0.01 to 1 was expected"),

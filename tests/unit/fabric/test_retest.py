@@ -11,6 +11,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.lossless.roce.plugins.filter.fabric_ports import FilterModule
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.analysis import Measured, explain
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.blame import findings, suspects
+from ansible_collections.lossless.roce.plugins.module_utils.fabric.schedule import FabricHost, Matrix
 from hypothesis import given
 from hypothesis import strategies as st
 from sim_matrix import matrix
@@ -194,6 +195,81 @@ def test_uplinks_are_tested_again_from_leaf_to_leaf() -> None:
     assert confidence(second(lambda c, s: False)) == ("unknown", "not reproduced")
     assert confidence([]) == ("fail", "cannot be told")
     assert confidence(second(lambda c, s: False)[:-1]) == ("fail", "cannot be told"), "one way was not tested again"
+
+
+LEAVES = {f"n{number:02}": f"leaf{number // 8}" for number in range(32)}
+
+
+def of_scope(bad: t.Callable[[str, str], bool], **scope: t.Any) -> list[Measured]:
+    """What 32 hosts on 4 leaves and 2 rails measure; ``bad`` says which client and server fail."""
+    hosts = tuple(FabricHost(name, dict.fromkeys((0, 1), ("eth", "192.0.2.1"))) for name in LEAVES)
+    ways = [(h, x.peer, x.rail) for h in LEAVES for x in Matrix(hosts, **scope).tests_of(h) if x.role == "client"]
+    return [Measured(c, s, rail, not bad(c, s), 5.0 if bad(c, s) else 97.0) for c, s, rail in ways]
+
+
+def of_leaf(client: str, server: str) -> bool:
+    return "leaf1" in (LEAVES[client], LEAVES[server])
+
+
+def of_uplinks(client: str, server: str) -> bool:
+    return of_leaf(client, server) and LEAVES[client] != LEAVES[server]
+
+
+@pytest.mark.parametrize(
+    "scope", [{"scope": "ring"}, *({"scope": "sample", "samples": 2, "seed": n} for n in range(4))]
+)
+@pytest.mark.parametrize(("bad", "words"), [(of_leaf, "leaf leaf1 ("), (of_uplinks, "the uplinks of leaf leaf1 (")])
+def test_few_pairs_are_enough_to_tell_a_leaf_and_its_uplinks_from_their_hosts(
+    scope: dict[str, t.Any], bad: t.Callable[[str, str], bool], words: str
+) -> None:
+    tests = of_scope(bad, **scope)
+    chosen = [(pair["hosts"], pair["rail"]) for pair in suspects(tests, LEAVES)]
+    second = [Measured(*way, rail, not bad(*way), 5.0) for names, rail in chosen for way in (names, names[::-1])]
+    (finding,) = findings(tests, LEAVES, again=second)
+    assert finding.cause.startswith(words) and finding.observed["confidence"] == "confirmed", finding.cause
+
+
+TWO_LEAVES = {f"n{number}": f"leaf{number // 3}" for number in range(6)}
+
+
+def only_across(others: set[str]) -> list[Measured]:
+    """n5 fails, and was tested with two hosts of the other leaf alone; ``others`` were tested with each other."""
+    pairs = ({"n5", "n0"}, {"n5", "n1"})
+    tests = matrix(6, 1, lambda c, s, r: "n5" in (c, s))
+    return [m for m in tests if {m.client, m.server} <= others or {m.client, m.server} in pairs]
+
+
+def test_a_partner_on_the_suspects_own_leaf_tells_it_from_the_uplinks() -> None:
+    tests = only_across({"n0", "n1", "n2"}) + [m for m in only_across({"n3", "n4"}) if m.passed]
+    (pair,) = suspects(tests, TWO_LEAVES)
+    assert pair == {"hosts": ["n3", "n5"], "rail": 0}
+    second = [Measured("n3", "n5", 0, True, 97.0), Measured("n5", "n3", 0, True, 97.0)]
+    (finding,) = findings(tests, TWO_LEAVES, again=second)
+    assert (finding.verdict, finding.observed["confidence"]) == ("unknown", "not reproduced")
+
+
+def test_what_fails_across_uplinks_of_which_nothing_is_known_is_not_confirmed() -> None:
+    tests = only_across({"n0", "n1", "n2"})
+
+    def told(leaves: dict[str, str]) -> tuple[str, str]:
+        chosen = [(pair["hosts"], pair["rail"]) for pair in suspects(tests, leaves)]
+        second = [Measured(*way, rail, False, 5.0) for names, rail in chosen for way in (names, names[::-1])]
+        (finding,) = findings(tests, leaves, again=second)
+        assert finding.cause.startswith("the port of n5")
+        return finding.observed["confidence"], finding.cause + finding.remedy
+
+    confidence, text = told(TWO_LEAVES)
+    assert confidence == "cannot be told" and "across uplinks over which nothing has passed" in text
+    assert "test with a host on the same leaf" in text
+    alone = {name: leaf for name, leaf in TWO_LEAVES.items() if name not in ("n3", "n4")}
+    assert told(alone)[0] == told({})[0] == "confirmed", "one host on a leaf, or no leaf known: it is the port"
+
+
+def test_hosts_beside_bad_uplinks_are_good_partners() -> None:
+    """The uplinks between the leaves are bad, and so is n3: a partner on its own leaf tells more of it."""
+    tests = matrix(6, 1, lambda c, s, r: TWO_LEAVES[c] != TWO_LEAVES[s] or "n3" in (c, s))
+    assert sorted(f.observed["kind"] for f in findings(tests, TWO_LEAVES)) == ["leaf", "port"]
+    assert {frozenset(p["hosts"]) for p in suspects(tests, TWO_LEAVES)} & {frozenset({"n3", n}) for n in ("n4", "n5")}
 
 
 @pytest.mark.parametrize("rail", [float("inf"), float("nan"), 1.9, True, "x", "\u0663", -1])
