@@ -98,22 +98,42 @@ def _pause(text: str, context: Context) -> list[Finding]:
 
 
 def _qos(text: str, context: Context) -> list[Finding]:
-    """mlnx_qos: trust and PFC against the policy."""
-    qos = parse_mlnx_qos(text)
-    if context.policy is None or qos.enabled_prios is None:
-        return [_unknown("", "without a policy, or without its PFC table, there is nothing to compare")]
-    wanted = list(context.policy.pfc)
-    right = qos.enabled_prios == wanted and qos.trust == context.policy.trust
+    """mlnx_qos: trust, PFC, the priorities of data and CNP, and ETS, against the policy.
+
+    What is shown and differs fails; a pass needs all of it shown.
+    """
+    qos, policy = parse_mlnx_qos(text), context.policy
+    if policy is None:
+        return [_unknown("", "without a policy there is nothing to compare")]
+    shown: dict[str, t.Any] = {"trust": qos.trust, "pfc": qos.enabled_prios}
+    wanted: dict[str, t.Any] = {"trust": policy.trust, "pfc": list(policy.pfc)}
+    if policy.trust == "dscp":
+        wanted["dscp_prio"] = {str(dscp): prio for dscp, prio in policy.dscp_overrides().items()}
+        shown["dscp_prio"] = {dscp: qos.dscp_prio.get(int(dscp)) for dscp in wanted["dscp_prio"]}
+    shown["ets"], wanted["ets"] = qos.ets, policy.ets_table()
+    managed = [name for name in wanted if {"dscp_prio": "trust"}.get(name, name) not in policy.unmanaged]
+    wrong = [name for name in managed if _differs(shown[name], wanted[name])]
+    hidden = [name for name in managed if name not in wrong and shown[name] != wanted[name]]
+    cause = f"the port does not run what the policy declares: {', '.join(wrong)}" if wrong else ""
+    if hidden and not wrong:
+        cause = f"not shown in whole, so not compared: {', '.join(hidden)}"
     return [
         Finding(
             check="qos",
-            verdict=PASS if right else FAIL,
-            observed={"trust": qos.trust, "enabled_prios": qos.enabled_prios},
-            expected={"trust": context.policy.trust, "enabled_prios": wanted},
-            cause="" if right else "the port does not run what the policy declares",
-            remedy="" if right else CONVERGE,
+            verdict=FAIL if wrong else UNKNOWN if hidden else PASS,
+            observed={name: shown[name] for name in managed},
+            expected={name: wanted[name] for name in managed},
+            cause=cause,
+            remedy=CONVERGE if wrong else "mlnx_qos -i PORT, its whole output" if hidden else "",
         )
     ]
+
+
+def _differs(shown: t.Any, wanted: t.Any) -> bool:
+    """Whether what is shown differs; None was not shown. An ETS table is shown in whole or not at all."""
+    if isinstance(shown, dict):
+        return any(_differs(shown[name], wanted[name]) for name in wanted)
+    return shown is not None and shown != wanted
 
 
 def _traffic_class(text: str, context: Context) -> list[Finding]:
@@ -212,7 +232,7 @@ _KINDS: tuple[tuple[re.Pattern[str], Judge], ...] = (
     (_STATISTICS, _statistics),
     (re.compile(r"^\s*Transceiver type\s*:", re.MULTILINE), _module),
     (re.compile(r"^Pause parameters for ", re.MULTILINE), _pause),
-    (re.compile(r"^PFC configuration:\s*$", re.MULTILINE), _qos),
+    (re.compile(r"^(?:PFC configuration:\s*$|Priority trust state:)", re.MULTILINE), _qos),
     (_TCLASS, _traffic_class),
     (re.compile(r"GPU Direct RDMA Disabled for HCA"), _peermem),
     (re.compile(r"^\s*Configurations:|^Device #[0-9]+:", re.MULTILINE), _firmware),

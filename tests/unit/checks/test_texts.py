@@ -97,6 +97,52 @@ def test_g15_commands_that_do_not_do_what_they_say() -> None:
     assert "'106>' redirects file descriptor 106: nothing is written into the file" in causes
 
 
+QOS = (CASES / "c01-mlnx-qos-vendor-crossed.txt").read_text()
+# The classes as the default policy has them.
+QOS_RIGHT = QOS[: QOS.index("tc: 0")] + (
+    "tc: 0 ratelimit: unlimited, tsa: ets, bw: 50%\n"
+    + "".join(f"         priority:  {prio}\n" for prio in (0, 1, 2, 4, 5, 7))
+    + "tc: 3 ratelimit: unlimited, tsa: ets, bw: 50%\n         priority:  3\n"
+    + "tc: 6 ratelimit: unlimited, tsa: strict\n         priority:  6\n"
+)
+
+
+def qos(text: str) -> Finding:
+    (finding,) = review.review("/a", text, Context((), POLICY, {}, {}, read_review(FakeHost(), [])))  # type: ignore[arg-type]
+    return finding
+
+
+def test_saved_mlnx_qos_that_is_right() -> None:
+    assert qos(QOS_RIGHT).verdict == "pass" and qos(QOS_RIGHT.replace("\n", "\r\n")).verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (QOS, "declares: ets"),
+        (QOS_RIGHT.replace("27,26,25", "27,25").replace("dscp:07", "dscp:26,07"), "declares: dscp_prio"),
+        (QOS_RIGHT.replace("49,48,", "49,").replace("dscp:07", "dscp:48,07"), "declares: dscp_prio"),
+        (QOS_RIGHT.replace("state: dscp", "state: pcp"), "declares: trust"),
+        (QOS_RIGHT.replace("state: dscp", "state: pcp").split("PFC conf")[0], "declares: trust"),
+        (QOS_RIGHT.replace("0   0   0   1", "1   0   0   1"), "declares: pfc"),
+    ],
+)
+def test_saved_mlnx_qos_that_differs_names_what_differs(text: str, words: str) -> None:
+    assert qos(text).verdict == "fail" and qos(text).cause.endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (QOS_RIGHT.replace("Priority trust state: dscp\n", ""), "compared: trust"),
+        (QOS_RIGHT.replace("27,26,25", "27,25"), "compared: dscp_prio"),
+        (QOS_RIGHT[: QOS_RIGHT.index("PFC conf")], "compared: pfc, ets"),
+    ],
+)
+def test_saved_mlnx_qos_that_is_cut_is_no_verdict(text: str, words: str) -> None:
+    assert qos(text).verdict == "unknown" and qos(text).cause.endswith(words)
+
+
 def test_a_file_that_is_not_known_or_not_there_is_named() -> None:
     host = FakeHost({"/a": "some words\n"})
     context = Context((), POLICY, {}, {}, read_review(host, ["/a", "/b"]))  # type: ignore[arg-type]
