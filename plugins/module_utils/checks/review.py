@@ -38,7 +38,10 @@ def diagnose(_host: Host, context: Context) -> list[Finding]:
     found += [finding for path, text in texts.items() for finding in review(path, text, context)]
     readings = [parse_statistics(text) for text in texts.values() if _STATISTICS.search(text)]
     if len(readings) == 2 and context.policy:
-        found += counters.judge("", *readings, data_prio=context.policy.data_prio, lossless=bool(context.policy.pfc))
+        earlier, later = counters.in_order(*readings)
+        found += counters.judge(
+            "", earlier, later, data_prio=context.policy.data_prio, lossless=bool(context.policy.pfc)
+        )
     return found + _netplan(texts)
 
 

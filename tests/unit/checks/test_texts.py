@@ -74,8 +74,9 @@ def test_g07_the_file_says_9000_and_that_is_no_pass() -> None:
     assert "matched by its MAC address" in finding.cause
 
 
-def test_c10_by_two_readings() -> None:
-    found = failed(reviewed("c10-rdma-traffic-on-prio0.before.txt", "c10-rdma-traffic-on-prio0.after.txt"))
+@pytest.mark.parametrize("order", [("before", "after"), ("after", "before")])
+def test_c10_by_two_readings(order: tuple[str, str]) -> None:
+    found = failed(reviewed(*(f"c10-rdma-traffic-on-prio0.{when}.txt" for when in order)))
     assert "by the lossless priority 3" in found["traffic_prio"].cause
 
 
