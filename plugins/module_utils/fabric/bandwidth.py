@@ -31,7 +31,16 @@ _RETRY_S = 0.5
 # What a step takes beside the measurement: both ends see each other at the step, start and end their programs.
 STEP_SLACK_S = 15.0
 # Root causes that a server knows better than its client; a client that is gone can say nothing.
-_OWN_FAULTS = ("no_device", "wrong_device", "port_down", "unknown_option", "memlock", "no_dmabuf", "no_peermem")
+_OWN_FAULTS = (
+    "no_device",
+    "wrong_device",
+    "port_down",
+    "unknown_option",
+    "memlock",
+    "no_dmabuf",
+    "no_peermem",
+    "registration",
+)
 _SERVER_SAYS = (*_OWN_FAULTS, "no_gid", "no_client", "absent")
 # Where a run shows how far it is.
 STATUS_FILE = "/run/lossless-roce-fabric.json"
