@@ -47,6 +47,7 @@ def diagnose(_host: Host, context: Context) -> list[Finding]:
 
 def review(path: str, text: str, context: Context) -> list[Finding]:
     """Findings on one text; each says which file it is about."""
+    text = _ANSI.sub("", text)
     judges = [judge for pattern, judge in _KINDS if pattern.search(text)]
     if not judges:
         known = advice.is_script(text) or parse_assignments(text, path) or _NETPLAN.search(text)
@@ -68,8 +69,15 @@ def _unknown(path: str, cause: str) -> Finding:
 
 # -- what is recognised --------------------------------------------------------------------------
 
+# Copies on web pages have lost the escape character itself.
+_ANSI = re.compile(r"\x1b?\[[0-9;]*m")
 _STATISTICS = re.compile(r"^\s*[rt]x_(?:prio[0-7]_bytes|pause_ctrl_phy|global_pause): [0-9]", re.MULTILINE)
 _NETPLAN = re.compile(r"^\s*ethernets:\s*$", re.MULTILINE)
+# mstconfig's head, its errors, or rows without a head: one value each, or three.
+_FIRMWARE = re.compile(
+    r"^\s*Configurations:|^Device #[0-9]+:|^-E- |^(?:\*|RO)? {7,}[A-Z][A-Z0-9_]{2,}(?:\[[0-9.]+\])?(?: +\S+){1,3} *$",
+    re.MULTILINE,
+)
 _IP_LINK = re.compile(r"^[0-9]+: ([^:@\s]+)[^\n]* mtu ([0-9]{1,5}) ", re.MULTILINE)
 
 
@@ -190,9 +198,12 @@ def _peermem(text: str, _context: Context) -> list[Finding]:
 
 
 def _firmware(text: str, _context: Context) -> list[Finding]:
-    """mstconfig: devices that refuse are named; whether a reset is pending needs the column of current values."""
-    found = []
-    for device in parse_query(text).devices:
+    """mstconfig: errors are told in its words; whether a reset is pending needs the column of current values."""
+    query = parse_query(text)
+    found = [_unknown("", f"mstconfig: {error}") for error in dict.fromkeys(query.errors)]
+    for device in query.devices:
+        if not device.parameters:
+            continue
         states = {name: parameter.reset_pending() for name, parameter in device.parameters.items()}
         waiting = sorted(name for name, pending in states.items() if pending)
         unclear = all(pending is None for pending in states.values())
@@ -238,13 +249,13 @@ _KINDS: tuple[tuple[re.Pattern[str], Judge], ...] = (
     (re.compile(r"^(?:PFC configuration:\s*$|Priority trust state:)", re.MULTILINE), _qos),
     (_TCLASS, _traffic_class),
     (re.compile(r"GPU Direct RDMA Disabled for HCA"), _peermem),
-    (re.compile(r"^\s*Configurations:|^Device #[0-9]+:", re.MULTILINE), _firmware),
+    (_FIRMWARE, _firmware),
     (re.compile(r"^CA '", re.MULTILINE), _ibstat),
     (
         re.compile(r"\bGPU0\b.*\bNUMA Affinity|\bGPU0\s+GPU1\b|GPU0GPU1"),
         lambda text, _c: [placement.check_topology(parse_topology(text))],
     ),
     (_IP_LINK, lambda _text, _context: []),
-    (re.compile(r"^\S+ +(?:UP|DOWN|UNKNOWN) ", re.MULTILINE), _brief),
+    (re.compile(r"^\S+ +(?:UP|DOWN|UNKNOWN|LOWERLAYERDOWN|DORMANT) ", re.MULTILINE), _brief),
     (containers.SAID_INSIDE, lambda text, _context: containers.check_output(text)),
 )

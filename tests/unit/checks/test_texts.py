@@ -91,6 +91,38 @@ def test_g12_fabric_ports_without_an_address_of_the_fabric() -> None:
     assert reviewed("g12-fabric-port-169-254.txt", ports=["enP7s7"])[0].verdict == "pass"
 
 
+@pytest.mark.parametrize(
+    ("text", "verdict", "words"),
+    [
+        ("ens1.100@ens1    UP             10.0.0.1/24 \n", "pass", ""),
+        ("ens1.100@ens1    LOWERLAYERDOWN 10.0.0.1/24 \n", "fail", "declared and down"),
+        ("ens1             DORMANT        10.0.0.1/24 \nens1.100@ens1    DORMANT \n", "fail", "declared and down"),
+        ("ens1             UP             10.0.0.1/24 \n", "unknown", "ens1.100 is not listed"),
+    ],
+)
+def test_brief_addresses_of_a_vlan(text: str, verdict: str, words: str) -> None:
+    context = Context((Port("mlx5_0", 1, "ens1.100"),), POLICY, {}, {}, read_review(FakeHost(), []))  # type: ignore[arg-type]
+    (finding,) = review.review("/a", text, context)
+    assert finding.verdict == verdict and words in finding.cause
+
+
+def test_e01_a_topology_with_escape_codes_is_recognised() -> None:
+    assert [finding.check for finding in reviewed("e01-hgx-b300-escape-codes.txt")] == ["gpu_nics"]
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "words"),
+    [
+        ("d20-mlxconfig-pending.txt", "pending", "CRYPTO_POLICY"),
+        ("d22-mlxconfig-one-column.txt", "unknown", "no -e"),
+        ("d24-mstconfig-unsupported.txt", "unknown", "Unsupported device"),
+    ],
+)
+def test_saved_mstconfig(name: str, verdict: str, words: str) -> None:
+    (finding,) = reviewed(name)
+    assert finding.verdict == verdict and words in finding.cause
+
+
 def test_g15_commands_that_do_not_do_what_they_say() -> None:
     causes = [f.cause for f in reviewed("g15-vf-dscp-no-permission.txt") if f.check == "copied_command"]
     assert len([cause for cause in causes if "dash of typography" in cause]) == 2
