@@ -109,7 +109,24 @@ def test_g03_memlock() -> None:
     assert found.observed == "8192 KiB" and "unit" in found.remedy and "login" in found.remedy
 
 
-@pytest.mark.parametrize("text", ["", "$ ulimit -l\nunlimited\n", "1 HCAs found:\n\tmlx5_0\n"])
+@pytest.mark.parametrize(
+    ("text", "check"),
+    [
+        ("Call to ibv_modify_qp failed with 19 No such device, on dev mlx5_0:1", "container_network"),
+        ("Call to ibv_create_cq failed with error Cannot allocate memory", "container_memlock"),
+        ("Call to ibv_create_qp failed with 12 Cannot allocate memory", "container_memlock"),
+        ("max locked memory           (kbytes, -l) 8192\n", "container_memlock"),
+        ("libibverbs: Warning: couldn't load driver 'libmlx5-rdmav34.so': libmlx5", "container_provider"),
+    ],
+)
+def test_other_words_for_the_same(text: str, check: str) -> None:
+    assert containers.SAID_INSIDE.search(text) and set(failed(containers.check_output(text))) == {check}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["max locked memory       (kbytes, -l) unlimited\n", "", "$ ulimit -l\nunlimited\n", "1 HCAs found:\n\tmlx5_0\n"],
+)
 def test_what_says_nothing_gives_no_finding(text: str) -> None:
     assert containers.check_output(text) == []
 

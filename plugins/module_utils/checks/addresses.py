@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import typing as t
 
-from ..findings import FAIL, PASS, Finding
+from ..findings import FAIL, PASS, UNKNOWN, Finding
 from ..policy import RDMA_HEADERS, rdma_mtu
 
 if t.TYPE_CHECKING:
     from ..host import Host
     from .base import Context
 
+# Operational states (RFC 2863) in which nothing goes over the port.
+_DOWN = ("DOWN", "LOWERLAYERDOWN", "DORMANT", "NOTPRESENT")
 _LINK_LOCAL = "169.254."
 
 
@@ -69,24 +71,30 @@ def check_rdma_mtu(netdev: str, mtu: int | None, wanted: int | None) -> Finding 
 
 
 def check_brief(text: str, netdevs: t.Sequence[str]) -> list[Finding]:
-    """Findings on fabric ports from what ``ip -br address`` printed; a port that is down is a failure as well."""
-    found = []
+    """Findings on fabric ports from what ``ip -br address`` printed.
+
+    A port that is down is a failure as well, and one that is not listed is unknown.
+    """
+    found, listed = [], set()
     for line in text.splitlines():
         name, state, *rest = [*line.split(), "", ""]
+        name = name.partition("@")[0]  # a VLAN is NAME@PARENT
         if name not in netdevs:
             continue
-        if state == "DOWN":
-            found.append(_down(name))
+        listed.add(name)
+        if state in _DOWN:
+            found.append(_down(name, state))
         else:
             found.append(check_address(name, [word.partition("/")[0] for word in rest if "." in word]))
-    return found
+    missing = [name for name in netdevs if name not in listed]
+    return found + [Finding("address", UNKNOWN, port=name, cause=f"{name} is not listed") for name in missing]
 
 
-def _down(netdev: str) -> Finding:
+def _down(netdev: str, state: str) -> Finding:
     return Finding(
         check="link",
         verdict=FAIL,
-        observed="DOWN",
+        observed=state,
         expected="UP",
         evidence="ip -br address",
         cause=f"{netdev} is declared and down",

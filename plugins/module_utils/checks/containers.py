@@ -177,10 +177,17 @@ def _finding(check: str, right: bool, observed: t.Any, expected: t.Any, name: st
 
 # -- what is printed inside: pure ----------------------------------------------------------------
 
-_NO_DRIVER = re.compile(r"no userspace device-specific driver found for \S*/(uverbs[0-9]+)")
-_NO_NETDEV = re.compile(r"ibv_modify_qp failed with error No such device")
-_NO_MEMORY = re.compile(r"ibv_reg_mr\w* failed with error Cannot allocate memory")
-_ULIMIT = re.compile(r"ulimit -l\s*\n\s*([0-9]+|unlimited)\b", re.ASCII)
+_NO_DRIVER = re.compile(
+    r"(?:no userspace device-specific driver found for \S*/|couldn't load driver ')"
+    r"(uverbs[0-9]+|libmlx5-rdmav[0-9]+\.so)"
+)
+# "failed with error TEXT" or "failed with NUMBER TEXT", by the version of NCCL.
+_NO_NETDEV = re.compile(r"ibv_modify_qp failed with (?:error|[0-9]{1,4}) No such device")
+_NO_MEMORY = re.compile(
+    r"ibv_(?:reg_mr\w*|create_cq|create_qp) failed with (?:error|[0-9]{1,4}) Cannot allocate memory"
+)
+# "ulimit -l" or the line of "ulimit -a", in KiB.
+_ULIMIT = re.compile(r"(?:ulimit -l\s*\n\s*|max locked memory\s+\(kbytes, -l\)\s+)([0-9]+|unlimited)\b", re.ASCII)
 # What a text is known by that check_output can judge.
 SAID_INSIDE = re.compile("|".join(pattern.pattern for pattern in (_NO_DRIVER, _NO_NETDEV, _NO_MEMORY, _ULIMIT)))
 

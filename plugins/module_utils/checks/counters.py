@@ -34,6 +34,7 @@ _STORM = {
     "tx": _HOLDS_UP,
 }
 _GLOBAL = ("rx_global_pause", "tx_global_pause", "rx_pause_ctrl_phy", "tx_pause_ctrl_phy")
+_NAMED = 5
 _PRIO = re.compile(r"([rt]x)_prio([0-7])_bytes")
 
 # Counter (a regular expression) -> what its growth means, and what to look at.
@@ -69,6 +70,8 @@ _TROUBLE: tuple[tuple[str, str, str], ...] = (
         "cable, transceiver, and dirt on the optics",
     ),
 )
+# What only ever grows: among ethtool's statistics there are also percentages and the like.
+_GROWS = re.compile("|".join((r"[rt]x_(?:(?:prio[0-7]|vport|global)_\w+|\w+_phy)", *(row[0] for row in _TROUBLE))))
 
 
 def diagnose(host: Host, context: Context) -> list[Finding]:
@@ -118,6 +121,8 @@ def judge(
 
     interval: seconds between the two readings; 0 where it is not known
     """
+    if _shrunk(before, after):
+        return [_went_back(netdev, before, after)] + ([_global_pause(netdev, after)] if lossless else [])
     grown = growth(before, after)
     found = [_trouble(netdev, before, after, grown, interval)]
     if lossless:
@@ -125,6 +130,31 @@ def judge(
     if data_prio is not None:
         found.append(_traffic(netdev, grown, data_prio))
     return found
+
+
+def in_order(first: Counters, second: Counters) -> tuple[Counters, Counters]:
+    """Two readings, the earlier one first: they are turned round where counters shrank and none grew."""
+    turned = _shrunk(first, second) and not _shrunk(second, first)
+    return (second, first) if turned else (first, second)
+
+
+def _shrunk(before: Counters, after: Counters) -> list[str]:
+    """Names of counters that became smaller."""
+    return sorted(name for name, value in before.items() if after.get(name, value) < value and _GROWS.fullmatch(name))
+
+
+def _went_back(netdev: str, before: Counters, after: Counters) -> Finding:
+    names = _shrunk(before, after)
+    return Finding(
+        check="counters",
+        verdict=UNKNOWN,
+        observed={name: [before[name], after[name]] for name in names[:_NAMED]},
+        evidence=_evidence(netdev),
+        cause=f"{len(names)} counters went back ({', '.join(names[:_NAMED])}): the readings are in the wrong order or"
+        " of two ports, or the counters were reset between them",
+        remedy="take two readings of the same port again, the earlier one first",
+        port=netdev,
+    )
 
 
 def _evidence(netdev: str) -> str:
@@ -178,29 +208,36 @@ def _global_pause(netdev: str, after: Counters) -> Finding:
     """Whether the port uses global pause where the policy has PFC."""
     shown = {name: after[name] for name in _GLOBAL if name in after}
     by_prio = sorted(name for name in after if re.fullmatch(r"[rt]x_prio[0-7]_pause", name))
-    used = {name: value for name, value in shown.items() if value and "global" in name}
-    if used and not by_prio:
+    in_place = [name for name in shown if "global" in name]
+    if in_place and not by_prio:
         sent, received = shown.get("tx_global_pause", 0), shown.get("rx_global_pause", 0)
+        used = (
+            f"global (802.3x) pause is in use: {sent} frames sent and {received} received, and"
+            if sent + received
+            else ""
+        )
         return Finding(
             check="pause_frames",
             verdict=FAIL,
             observed=shown,
             expected="pause frames of lossless priorities only",
             evidence=_evidence(netdev),
-            cause=f"global (802.3x) pause is in use: {sent} frames sent and {received} received, and no priority has"
-            " PFC (there are no rx_prioN_pause counters)"
+            cause=f"{used} no priority has PFC (there are no rx_prioN_pause counters)".strip()
             + ("; this receiver is the congested one" if sent > received else ""),
             remedy="turn global pause off and PFC on: playbook lossless.roce.drift, or"
             f" ethtool -A {netdev} rx off tx off and dcb pfc set",
             port=netdev,
         )
-    if not shown and not by_prio:
+    if not by_prio:
         return Finding(
             "pause_frames",
             UNKNOWN,
+            observed=shown,
             evidence=_evidence(netdev),
             port=netdev,
-            cause="this driver has no pause counters",
+            cause="pause frames are counted for the whole port only, not by priority"
+            if shown
+            else "this driver has no pause counters",
         )
     return Finding("pause_frames", PASS, observed={**shown, "priorities": by_prio}, port=netdev)
 

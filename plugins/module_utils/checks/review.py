@@ -38,12 +38,16 @@ def diagnose(_host: Host, context: Context) -> list[Finding]:
     found += [finding for path, text in texts.items() for finding in review(path, text, context)]
     readings = [parse_statistics(text) for text in texts.values() if _STATISTICS.search(text)]
     if len(readings) == 2 and context.policy:
-        found += counters.judge("", *readings, data_prio=context.policy.data_prio, lossless=bool(context.policy.pfc))
+        earlier, later = counters.in_order(*readings)
+        found += counters.judge(
+            "", earlier, later, data_prio=context.policy.data_prio, lossless=bool(context.policy.pfc)
+        )
     return found + _netplan(texts)
 
 
 def review(path: str, text: str, context: Context) -> list[Finding]:
     """Findings on one text; each says which file it is about."""
+    text = _ANSI.sub("", text)
     judges = [judge for pattern, judge in _KINDS if pattern.search(text)]
     if not judges:
         known = advice.is_script(text) or parse_assignments(text, path) or _NETPLAN.search(text)
@@ -65,8 +69,15 @@ def _unknown(path: str, cause: str) -> Finding:
 
 # -- what is recognised --------------------------------------------------------------------------
 
+# Copies on web pages have lost the escape character itself.
+_ANSI = re.compile(r"\x1b?\[[0-9;]*m")
 _STATISTICS = re.compile(r"^\s*[rt]x_(?:prio[0-7]_bytes|pause_ctrl_phy|global_pause): [0-9]", re.MULTILINE)
 _NETPLAN = re.compile(r"^\s*ethernets:\s*$", re.MULTILINE)
+# mstconfig's head, its errors, or rows without a head: one value each, or three.
+_FIRMWARE = re.compile(
+    r"^\s*Configurations:|^Device #[0-9]+:|^-E- |^(?:\*|RO)? {7,}[A-Z][A-Z0-9_]{2,}(?:\[[0-9.]+\])?(?: +\S+){1,3} *$",
+    re.MULTILINE,
+)
 _IP_LINK = re.compile(r"^[0-9]+: ([^:@\s]+)[^\n]* mtu ([0-9]{1,5}) ", re.MULTILINE)
 
 
@@ -98,22 +109,42 @@ def _pause(text: str, context: Context) -> list[Finding]:
 
 
 def _qos(text: str, context: Context) -> list[Finding]:
-    """mlnx_qos: trust and PFC against the policy."""
-    qos = parse_mlnx_qos(text)
-    if context.policy is None or qos.enabled_prios is None:
-        return [_unknown("", "without a policy, or without its PFC table, there is nothing to compare")]
-    wanted = list(context.policy.pfc)
-    right = qos.enabled_prios == wanted and qos.trust == context.policy.trust
+    """mlnx_qos: trust, PFC, the priorities of data and CNP, and ETS, against the policy.
+
+    What is shown and differs fails; a pass needs all of it shown.
+    """
+    qos, policy = parse_mlnx_qos(text), context.policy
+    if policy is None:
+        return [_unknown("", "without a policy there is nothing to compare")]
+    shown: dict[str, t.Any] = {"trust": qos.trust, "pfc": qos.enabled_prios}
+    wanted: dict[str, t.Any] = {"trust": policy.trust, "pfc": list(policy.pfc)}
+    if policy.trust == "dscp":
+        wanted["dscp_prio"] = {str(dscp): prio for dscp, prio in policy.dscp_overrides().items()}
+        shown["dscp_prio"] = {dscp: qos.dscp_prio.get(int(dscp)) for dscp in wanted["dscp_prio"]}
+    shown["ets"], wanted["ets"] = qos.ets, policy.ets_table()
+    managed = [name for name in wanted if {"dscp_prio": "trust"}.get(name, name) not in policy.unmanaged]
+    wrong = [name for name in managed if _differs(shown[name], wanted[name])]
+    hidden = [name for name in managed if name not in wrong and shown[name] != wanted[name]]
+    cause = f"the port does not run what the policy declares: {', '.join(wrong)}" if wrong else ""
+    if hidden and not wrong:
+        cause = f"not shown in whole, so not compared: {', '.join(hidden)}"
     return [
         Finding(
             check="qos",
-            verdict=PASS if right else FAIL,
-            observed={"trust": qos.trust, "enabled_prios": qos.enabled_prios},
-            expected={"trust": context.policy.trust, "enabled_prios": wanted},
-            cause="" if right else "the port does not run what the policy declares",
-            remedy="" if right else CONVERGE,
+            verdict=FAIL if wrong else UNKNOWN if hidden else PASS,
+            observed={name: shown[name] for name in managed},
+            expected={name: wanted[name] for name in managed},
+            cause=cause,
+            remedy=CONVERGE if wrong else "mlnx_qos -i PORT, its whole output" if hidden else "",
         )
     ]
+
+
+def _differs(shown: t.Any, wanted: t.Any) -> bool:
+    """Whether what is shown differs; None was not shown. An ETS table is shown in whole or not at all."""
+    if isinstance(shown, dict):
+        return any(_differs(shown[name], wanted[name]) for name in wanted)
+    return shown is not None and shown != wanted
 
 
 def _traffic_class(text: str, context: Context) -> list[Finding]:
@@ -167,9 +198,12 @@ def _peermem(text: str, _context: Context) -> list[Finding]:
 
 
 def _firmware(text: str, _context: Context) -> list[Finding]:
-    """mstconfig: devices that refuse are named; whether a reset is pending needs the column of current values."""
-    found = []
-    for device in parse_query(text).devices:
+    """mstconfig: errors are told in its words; whether a reset is pending needs the column of current values."""
+    query = parse_query(text)
+    found = [_unknown("", f"mstconfig: {error}") for error in dict.fromkeys(query.errors)]
+    for device in query.devices:
+        if not device.parameters:
+            continue
         states = {name: parameter.reset_pending() for name, parameter in device.parameters.items()}
         waiting = sorted(name for name, pending in states.items() if pending)
         unclear = all(pending is None for pending in states.values())
@@ -212,16 +246,16 @@ _KINDS: tuple[tuple[re.Pattern[str], Judge], ...] = (
     (_STATISTICS, _statistics),
     (re.compile(r"^\s*Transceiver type\s*:", re.MULTILINE), _module),
     (re.compile(r"^Pause parameters for ", re.MULTILINE), _pause),
-    (re.compile(r"^PFC configuration:\s*$", re.MULTILINE), _qos),
+    (re.compile(r"^(?:PFC configuration:\s*$|Priority trust state:)", re.MULTILINE), _qos),
     (_TCLASS, _traffic_class),
     (re.compile(r"GPU Direct RDMA Disabled for HCA"), _peermem),
-    (re.compile(r"^\s*Configurations:|^Device #[0-9]+:", re.MULTILINE), _firmware),
+    (_FIRMWARE, _firmware),
     (re.compile(r"^CA '", re.MULTILINE), _ibstat),
     (
         re.compile(r"\bGPU0\b.*\bNUMA Affinity|\bGPU0\s+GPU1\b|GPU0GPU1"),
         lambda text, _c: [placement.check_topology(parse_topology(text))],
     ),
     (_IP_LINK, lambda _text, _context: []),
-    (re.compile(r"^\S+ +(?:UP|DOWN|UNKNOWN) ", re.MULTILINE), _brief),
+    (re.compile(r"^\S+ +(?:UP|DOWN|UNKNOWN|LOWERLAYERDOWN|DORMANT) ", re.MULTILINE), _brief),
     (containers.SAID_INSIDE, lambda text, _context: containers.check_output(text)),
 )

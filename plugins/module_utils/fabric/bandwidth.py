@@ -43,6 +43,7 @@ _OWN_FAULTS = (
     "no_peermem",
     "hung",
     "broken",
+    "registration",
 )
 _SERVER_SAYS = (*_OWN_FAULTS, "no_gid", "no_client", "absent")
 # Where a run shows how far it is.

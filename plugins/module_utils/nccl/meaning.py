@@ -46,7 +46,7 @@ _MEANING = {
     ),
     "async_event": ("the port reported an error while the job ran", "look at dmesg and the link of that port"),
     "link_types": (
-        "one end uses InfiniBand and the other Ethernet",
+        "InfiniBand and Ethernet ports are to work together: two ends of a connection, or two ports merged into one",
         "NCCL_IB_HCA with ports of one link type on all nodes",
     ),
     "versions": ("ranks run different versions of NCCL", "the same image on all nodes"),
@@ -137,7 +137,7 @@ def _gids(facts: dict[str, t.Any]) -> str:
 def _modify_qp(facts: dict[str, t.Any]) -> tuple[str, str]:
     place = f" on {facts['device']}" if "device" in facts else ""
     errno = facts.get("errno")
-    if errno == 110:
+    if errno in (101, 110, 113):  # ENETUNREACH, ETIMEDOUT, EHOSTUNREACH
         return (
             f"the peer's GID could not be resolved{place}: no route or no answer to ARP{_gids(facts)}",
             "NCCL_CROSS_NIC=0 where rails have no route to each other, or routes between the rails' networks",
@@ -151,7 +151,10 @@ def _modify_qp(facts: dict[str, t.Any]) -> tuple[str, str]:
                 " index of the RoCE v2 GID, which show_gids tells"
             ),
         )
+    number = "" if errno is None else f", errno {errno}"
     return (
-        f"the queue pair could not be brought up{place}, errno {errno}{_gids(facts)}",
-        "errno 19 in a container: its network namespace lacks the port's netdev (--network host)",
+        f"the queue pair could not be brought up{place}{number}{_gids(facts)}",
+        "in a container: its network namespace lacks the port's netdev (--network host)"
+        if errno == 19
+        else "look at dmesg of this node and at the port's GIDs (show_gids)",
     )

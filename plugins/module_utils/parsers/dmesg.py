@@ -8,10 +8,11 @@ import re
 import typing as t
 
 _ADDRESS = r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
+# "PCIe" stands before the width since kernel 5.7.
 _LIMIT = re.compile(
     rf"mlx5_core {_ADDRESS}: ([0-9]{{1,5}}\.[0-9]+) Gb/s available PCIe bandwidth, limited by"
-    rf" ([0-9]{{1,3}}(?:\.[0-9])?) GT/s PCIe x([0-9]{{1,2}}) link at {_ADDRESS}"
-    rf" \(capable of ([0-9]{{1,5}}\.[0-9]+) Gb/s with ([0-9]{{1,3}}(?:\.[0-9])?) GT/s PCIe x([0-9]{{1,2}}) link\)"
+    rf" ([0-9]{{1,3}}(?:\.[0-9])?) GT/s(?: PCIe)? x([0-9]{{1,2}}) link at {_ADDRESS}"
+    rf" \(capable of ([0-9]{{1,5}}\.[0-9]+) Gb/s with ([0-9]{{1,3}}(?:\.[0-9])?) GT/s(?: PCIe)? x([0-9]{{1,2}}) link\)"
 )
 _FIRMWARE = re.compile(rf"mlx5_core {_ADDRESS}: firmware version: ([0-9]+(?:\.[0-9]+){{1,3}})")
 

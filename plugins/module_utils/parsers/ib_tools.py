@@ -17,7 +17,7 @@ from .rdma import natural
 Device = dict[str, t.Any]
 # With -v the PCI address comes first, and card and firmware stand between.
 _NETDEV_ROW = re.compile(
-    r"^(?:[0-9a-f:.]+ +)?(\S+)(?: \(.*)?[ \t]+port[ \t]+([0-9]{1,3})(?: \(\w*\))?"
+    r"^(?:[0-9a-f:.]+ +)?(\S+)(?: \(.*)?[ \t]+port[ \t]+([0-9]{1,3})(?: \(\w* *\))?"
     r"[ \t]+==>[ \t]+(\S+)[ \t]+\((Up|Down)\)",
     re.MULTILINE,
 )

@@ -42,7 +42,7 @@ class Qos:
 
 def parse_mlnx_qos(text: str) -> Qos:
     """The settings of a port. Raises ParseError when there are none in the text, or when they cannot be."""
-    text = _ANSI.sub("", text)
+    text = _ANSI.sub("", text).replace("\r\n", "\n")
     qos = Qos(
         dcbx={"OS": "host", "Firmware": "firmware"}.get(_word(text, r"DCBX mode:[ \t]*(OS|Firmware) controlled")),
         trust=_word(text, r"Priority trust state:[ \t]*(dscp|pcp|none)\b") or None,

@@ -12,21 +12,27 @@ import re
 import typing as t
 from dataclasses import dataclass, field
 
-# host:pid:tid [dev] NCCL INFO text; WARN has file.cc:line in front of NCCL. The host may be empty, the tid missing.
+# host:pid:tid [dev] NCCL INFO text; WARN has file.cc:line in front of NCCL, since 2.30 "(function)" too.
+# The host may be empty, the tid missing.
 _RECORD = re.compile(
     r"(?P<host>[A-Za-z0-9_.-]{0,255}):(?P<pid>[0-9]{1,9})(?::[0-9]{1,9})? \[-?[0-9]{1,4}\] "
-    r"(?:[\w./-]{1,200}:[0-9]{1,6} )?NCCL (?P<level>INFO|WARN) "
+    r"(?:[\w./+<>-]{1,200}:[0-9]{1,6} (?:\([^()\n]{1,200}\) )?)?NCCL (?P<level>INFO|WARN) "
 )
 # The number in brackets is the device's, in older versions the bus id. An end has to be seen: a digit may be cut off.
+# A plugin's name may have blanks (AWS Libfabric), which a torn line has too.
+_NAME = r"(?:[A-Z]\w{2,40}(?: [A-Z]\w{2,40}){1,3}|[A-Za-z]\w{0,40})"
 _CHANNEL = re.compile(
-    r"Channel (?P<number>[0-9]{1,4})(?:/[0-9]{1,4})? : (?P<source>[0-9]{1,6})\[\w{1,16}\] -> "
-    r"(?P<target>[0-9]{1,6})\[\w{1,16}\](?: \[(?P<direction>send|receive)\])? via (?P<via>\S+(?: pointer)?)(?=\s|$)"
+    r"(?:Channel|Ring) (?P<number>[0-9]{1,4})(?:/[0-9]{1,4})? : (?P<source>[0-9]{1,6})\[\w{1,16}\] -> "
+    r"(?P<target>[0-9]{1,6})\[\w{1,16}\](?: \[(?P<direction>send|receive)\])? via "
+    rf"(?P<via>NET/{_NAME}/[0-9]\S*|direct shared memory|\S+(?: pointer)?)(?=\s|$)"
 )
-_CHANNEL_START = re.compile(r"Channel [0-9]{1,4}(?:/[0-9]{1,4})? : [0-9]{1,6}\[|\bvia (?:NET|P2P|SHM)\b")
+_CHANNEL_START = re.compile(
+    r"(?:Channel|Ring) [0-9]{1,4}(?:/[0-9]{1,4})? : [0-9]{1,6}\[|\bvia (?:NET|P2P|SHM|direct shared)\b"
+)
 _NET = re.compile(
-    r"NET/(?P<network>[A-Za-z]\w{0,40})/(?P<device>[0-9]{1,4})(?:\([0-9]{1,6}\))?(?P<rest>(?:/\w+|\(PCI\))*)"
+    rf"NET/(?P<network>{_NAME})/(?P<device>[0-9]{{1,4}})(?:\([0-9]{{1,6}}\))?(?P<rest>(?:/GDRDMA|\(PCI\)|/Shared)*)"
 )
-_LOCAL = re.compile(r"(?:P2P|SHM|NVLS|COLLNET|CollNet)(?:/[\w\[\] ]{1,40}){1,4}")
+_LOCAL = re.compile(r"direct shared memory|(?:P2P|SHM|NVLS|COLLNET|CollNet)(?:/[\w\[\] ]{1,40}){1,4}")
 _HCA = re.compile(r"\[([0-9]{1,4})\] ?([\w.+-]{1,64}):([0-9]{1,3})/(IB|RoCE)(?![A-Za-z])")
 # 2.21 and 2.22 list ports that they use as one in braces: [0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE} [2]mlx5_2:1/RoCE
 _DEVICE = re.compile(r"\[[0-9]{1,4}\](?:=\{([^{}]{1,600})\}|([\w.+-]{1,64}:[0-9]{1,3}/(?:IB|RoCE))(?![A-Za-z]))")
@@ -34,7 +40,8 @@ _VIRTUAL = re.compile(r"Made virtual device \[([0-9]{1,4})\] name=([\w.+-]{1,200
 _INTERFACE = re.compile(r"\[[0-9]{1,4}\]([\w.@-]{1,32}):([0-9a-fA-F.:%]{2,64})<[0-9]{1,5}>")
 _SETTING = re.compile(r"\b(NCCL_[A-Z0-9_]{1,60}) set by (?:environment|config file \S+) to ([^\s]{1,500})")
 _GDR = re.compile(
-    r"NET/(\w{1,40}) : GPU Direct RDMA (Enabled|Disabled) for HCA [0-9]{1,4} '([\w.+-]{1,64})'(?: \(([^)]{1,60})\))?"
+    rf"NET/({_NAME}) : GPU Direct RDMA (Enabled|Disabled) for HCA"
+    r" [0-9]{1,4} '([\w.+-]{1,64})'(?: \(([^)]{1,60})\))?"
 )
 _RANK = re.compile(r"\brank ([0-9]{1,6}) nranks ([0-9]{1,6})\b")
 # What a rank says once it is connected. Up to 2.21 Init COMPLETE comes after the channels, later before them.
@@ -47,6 +54,13 @@ _COMPLETION = re.compile(
     r"Got completion from peer (\S{1,100}) with "
     r"(?:error ([0-9]{1,4})|status=(?:([0-9]{1,4})\b|[^()\s]{0,60}\(([0-9]{1,4})\)))"
 )
+_ERRNO = {
+    "No such device": 19,
+    "Invalid argument": 22,
+    "Network is unreachable": 101,
+    "Connection timed out": 110,
+    "No route to host": 113,
+}
 _GIDS = re.compile(r"local ?gids?(?::? )([0-9a-f:.]{2,64}),? remote ?gids?(?:: | )?([0-9a-f:.]{2,64})", re.IGNORECASE)
 
 
@@ -156,7 +170,7 @@ _SIGNS = (
     ("no_device", re.compile(r"NET/IB : No device found")),
     ("no_libibverbs", re.compile(r"Failed to open libibverbs\.so")),
     ("no_provider", re.compile(r"no userspace device-specific driver found for")),
-    ("no_interface", re.compile(r"No (?:socket |IP )?interface found")),
+    ("no_interface", re.compile(r"(?i:no) (?:socket |IP )?interface found")),
     ("ib_not_initialised", re.compile(r"Failed to initialize NET plugin IB")),
     ("no_network", _NO_NETWORK),
 )
@@ -172,12 +186,12 @@ _TROUBLES = (
     ("register", re.compile(r"Call to ibv_reg_\w*mr\w* failed")),
     ("open_device", re.compile(r"Call to ibv_open_device failed|Unable to open device")),
     ("verbs", re.compile(r"Call to ibv_\w+ failed")),
-    ("async_event", re.compile(r"async fatal event|Got async event : (?!client reregistration|GID table)")),
+    ("async_event", re.compile(r"async fatal event|Got async event : (?!client reregistration|GID table|port active)")),
     ("no_network", _NO_NETWORK),
-    ("link_types", re.compile(r"Attempted to connect incompatible devices")),
+    ("link_types", re.compile(r"Attempted to (?:connect|merge) incompatible devices|incompatible with the local \[")),
     ("versions", re.compile(r"Mismatched NCCL version")),
     ("same_gpu", re.compile(r"Duplicate GPU detected|Multiple Ranks are using the same GPU")),
-    ("no_interface", re.compile(r"(?:No IP|no socket) interface found", re.IGNORECASE)),
+    ("no_interface", re.compile(r"(?:No IP|no socket|NET/Socket : no) interface found", re.IGNORECASE)),
     ("token", re.compile(r"Unrecognized element token")),
     (
         "peer_gone",
@@ -193,17 +207,26 @@ _TROUBLES = (
 def parse_log(text: str) -> NcclLog:
     """All that a text of one or many ranks tells; a text without NCCL's records gives an empty log."""
     log = NcclLog()
-    for line in text.splitlines():
+    for line in _whole_lines(text):
         _read_line(log, line)
     log.garbled = max(0, len(_starts(text)) - len(log.channels))
     return log
 
 
+def _whole_lines(text: str) -> list[str]:
+    """The lines; of a last one that was cut the channel is taken out, unless what is left of it is enough."""
+    lines = text.splitlines()
+    if lines and not text.endswith(("\n", "\r")):
+        head, _via, how = lines[-1].rpartition("via NET/")
+        lines[-1] = lines[-1] if "/GDRDMA" in how else head or lines[-1]
+    return lines
+
+
 def _starts(text: str) -> list[str]:
     """What begins or ends a channel record: of a whole record there are two, so of a torn one at least one."""
     found = _CHANNEL_START.findall(text)
-    begun = [start for start in found if start.startswith("Channel")]
-    return max(begun, [start for start in found if not start.startswith("Channel")], key=len)
+    ended = [start for start in found if start.startswith("via")]
+    return max([start for start in found if not start.startswith("via")], ended, key=len)
 
 
 def _read_line(log: NcclLog, line: str) -> None:
@@ -303,7 +326,7 @@ def _read_warning(log: NcclLog, text: str, process: str) -> None:
 
 def _facts(text: str) -> dict[str, t.Any]:
     """Peer, status, errno, device and GIDs, as far as a warning names them."""
-    facts: dict[str, t.Any] = {}
+    facts = _errno_of_words(text)
     if found := _COMPLETION.search(text):
         facts = {"peer": found.group(1).partition("<")[0], "status": int(next(filter(None, found.groups()[1:])))}
     if found := _GIDS.search(text):
@@ -317,6 +340,13 @@ def _facts(text: str) -> dict[str, t.Any]:
             value = found.group(1)
             facts[name] = int(value) if value.isdecimal() else value
     return facts
+
+
+def _errno_of_words(text: str) -> dict[str, t.Any]:
+    """The errno of a verbs call whose version prints the C library's words alone (2.5 to 2.18)."""
+    found = re.search(r"Call to ibv_\w+ failed with error ([A-Z][a-z ]{1,40})", text)
+    errno = _ERRNO.get(found.group(1).strip()) if found else None
+    return {} if errno is None else {"errno": errno}
 
 
 def _add(known: list[t.Any], new: t.Iterable[t.Any]) -> None:

@@ -48,6 +48,7 @@ class TableRow:
     type: str
     out_of_place: Half
     in_place: Half
+    operation: str = ""  # redop and root
 
     @property
     def busbw(self) -> float:
@@ -105,6 +106,7 @@ def parse_table(text: str) -> Table:
     versions, names = _VERSION.findall(text), _NAME.findall(text)
     bounds = [(int(count), word == "OK") for count, word in _OUT_OF_BOUNDS.findall(text)]
     ranks = _RANK.findall(text)
+    heads = max(len(headers), [rank for rank, _host in ranks].count("0"))
     return Table(
         version=versions[0] if versions else "",
         test=names[0] if names else "",
@@ -114,13 +116,17 @@ def parse_table(text: str) -> Table:
         rows=rows,
         out_of_bounds=bounds,
         averages=[float(found) for found in _AVERAGE.findall(text) if _NUMBER.fullmatch(found)],
-        jobs=max(len(bounds), len(headers), [rank for rank, _host in ranks].count("0"), _repeats(rows)),
+        jobs=max(heads, len(bounds)) if heads else max(len(bounds), _repeats(rows)),
     )
 
 
 def _repeats(rows: list[TableRow]) -> int:
-    """How often a size stands in the table at most. Small sizes are rounded to 0, and are then there more often."""
-    return max(Counter(row.size for row in rows if row.size).values(), default=int(bool(rows)))
+    """How often the same test stands in the table at most. Small sizes are rounded to 0, and are then there more often.
+
+    One job repeats a test with -N, too: so where heads are there, they count and not this.
+    """
+    tests = Counter((row.size, row.type, row.operation) for row in rows if row.size)
+    return max(tests.values(), default=int(bool(rows)))
 
 
 def _magnitudes(headers: list[str], rows: list[TableRow]) -> bool | None:
@@ -140,7 +146,7 @@ def _row(line: str) -> TableRow | None:
     if not all(all(map(_NUMBER.fullmatch, half[:3])) and _LAST.fullmatch(half[3]) for half in halves):
         return None
     out_of_place, in_place = (_half(half) for half in halves)
-    return TableRow(int(words[0]), int(words[1]), words[2], out_of_place, in_place)
+    return TableRow(int(words[0]), int(words[1]), words[2], out_of_place, in_place, " ".join(words[3:-8]))
 
 
 def _half(words: t.Sequence[str]) -> Half:

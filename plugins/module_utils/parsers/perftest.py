@@ -279,6 +279,13 @@ _REMEDIES = {
         " the route between the two addresses, and that both ends use the same RoCE version"
     ),
 }
+_REFUSED = r"Couldn't allocate MR|[Ff]ailed to create (?:mr|MR)"
+_ON_GPU = re.compile(r"initializing CUDA|creating CUDA Ctx|cuMemAlloc|allocated GPU buffer")
+_NO_DMABUF = (
+    "no_dmabuf",
+    "kernel or driver cannot register dma-buf memory",
+    "use nvidia_peermem, or a kernel and driver with dma-buf registration",
+)
 _TEXTS: tuple[tuple[str, str, str, str], ...] = (
     # pattern, kind, cause, remedy; in the order in which one explains the other
     (r"IB device (\S+) not found", "wrong_device", "there is no RDMA device of that name", "rdma link show names them"),
@@ -290,29 +297,16 @@ _TEXTS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (r"Port number \d+ state is Down", "port_down", "the RDMA port is down", "check cable, switch port and netdev"),
     (
-        r"unrecognized option|Unsupported memory type|should be between|Invalid Command or flag|Parser function exited",
+        (
+            r"unrecognized option|Unsupported memory type|DMABUF requested but not supported in this build"
+            r"|should be between|Invalid Command or flag|Parser function exited"
+        ),
         "unknown_option",
         "this build of perftest does not know an option or refuses its value",
         "compare with ib_write_bw --help; distribution builds have no CUDA",
     ),
-    (
-        r"Couldn't allocate MR with error=93|DMA-BUF is not supported",
-        "no_dmabuf",
-        "kernel or driver cannot register dma-buf memory (EPROTONOSUPPORT)",
-        "use nvidia_peermem, or a kernel and driver with dma-buf registration",
-    ),
-    (
-        r"Couldn't allocate MR with error=14",
-        "no_peermem",
-        "GPU memory cannot be registered (EFAULT): nvidia_peermem is not there or not in use",
-        "load nvidia_peermem, or test with --use_cuda_dmabuf",
-    ),
-    (
-        r"Couldn't allocate MR|[Ff]ailed to create (?:mr|MR)",
-        "memlock",
-        "memory registration was refused: first suspect is the limit on locked memory",
-        "ulimit -l unlimited (role lossless.roce.baseline); in a container --ulimit memlock=-1 and --cap-add IPC_LOCK",
-    ),
+    (r"DMA-BUF is not supported|OFED stack does not support DMA-BUF", *_NO_DMABUF),
+    (_REFUSED, "registration", "", ""),  # _registration has its words
     (
         r"Failed to modify QP \d+ to RTR",
         "no_path",
@@ -349,9 +343,35 @@ def classify(text: str) -> Failure | None:
     for pattern, kind, cause, remedy in _TEXTS:
         # Line by line: a pattern that had to find the line's ends as well is slow on long garbage.
         found = next((line for line in text.splitlines() if re.search(pattern, line)), None)
+        if found is not None and pattern == _REFUSED:
+            return _registration(text, " ".join(found.split()))
         if found is not None:
             return Failure(kind, " ".join(found.split()), cause, remedy)
     return None
+
+
+def _registration(text: str, line: str) -> Failure:
+    """Why memory was not registered: by the errno, which old versions do not print, and by whose memory it was."""
+    found = re.search(r"Couldn't allocate MR with error=([0-9]{1,5})", text)
+    errno = int(found.group(1)) if found else None
+    if errno in (93, 95):  # EPROTONOSUPPORT, EOPNOTSUPP
+        return Failure(_NO_DMABUF[0], line, *_NO_DMABUF[1:])
+    if errno == 14 or (errno is None and _ON_GPU.search(text)):  # EFAULT
+        return Failure(
+            "no_peermem",
+            line,
+            "GPU memory cannot be registered: nvidia_peermem is not there or not in use",
+            "load nvidia_peermem, or test with --use_cuda_dmabuf",
+        )
+    if errno in (12, None):  # ENOMEM
+        return Failure(
+            "memlock",
+            line,
+            "memory registration was refused: first suspect is the limit on locked memory",
+            "ulimit -l unlimited (role lossless.roce.baseline); in a container --ulimit memlock=-1 and --cap-add"
+            " IPC_LOCK",
+        )
+    return Failure("registration", line, f"memory registration was refused, error {errno}", "dmesg of that node")
 
 
 def _status(number: int, line: str) -> Failure:

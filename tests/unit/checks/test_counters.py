@@ -96,6 +96,30 @@ def test_pfc_in_use_is_no_global_pause() -> None:
     assert judged(seen, seen)["pause_frames"].verdict == "pass"
 
 
+@pytest.mark.parametrize("frames", [0, 9])
+def test_counters_of_global_pause_alone_say_that_no_priority_has_pfc(frames: int) -> None:
+    seen = {"rx_global_pause": frames, "tx_global_pause": 0, "rx_prio0_bytes": 5}
+    finding = judged(seen, seen)["pause_frames"]
+    assert finding.verdict == "fail" and "no priority has PFC" in finding.cause
+    assert ("is in use" in finding.cause) == bool(frames)
+
+
+def test_pause_of_the_whole_port_does_not_tell_whose() -> None:
+    seen = {"rx_pause_ctrl_phy": 991, "tx_pause_ctrl_phy": 0, "rx_prio0_bytes": 5}
+    finding = judged(seen, seen)["pause_frames"]
+    assert finding.verdict == "unknown" and "not by priority" in finding.cause
+
+
+def test_counters_that_went_back_are_no_verdict() -> None:
+    before = {"rx_discards_phy": 7, "rx_prio3_bytes": 10**9, "outbound_pci_stalled_wr": 9}
+    after = {"rx_discards_phy": 9, "rx_prio3_bytes": 5, "outbound_pci_stalled_wr": 1}
+    found = judged(before, after)
+    assert found["counters"].verdict == "unknown" and "rx_prio3_bytes" in found["counters"].cause
+    assert "outbound" not in found["counters"].cause and "traffic_prio" not in found
+    percent = judged({**before, "rx_prio3_bytes": 1}, after)["counters"]
+    assert percent.verdict == "fail" and "rx_discards_phy +2" in percent.cause
+
+
 def test_little_rdma_traffic_among_much_tcp_is_judged_by_itself() -> None:
     before = {"rx_prio0_bytes": 0, "rx_prio3_bytes": 0, "rx_vport_rdma_unicast_bytes": 0}
     good = {"rx_prio0_bytes": 10**10, "rx_prio3_bytes": 10**7, "rx_vport_rdma_unicast_bytes": 10**7}

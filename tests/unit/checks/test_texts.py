@@ -74,8 +74,9 @@ def test_g07_the_file_says_9000_and_that_is_no_pass() -> None:
     assert "matched by its MAC address" in finding.cause
 
 
-def test_c10_by_two_readings() -> None:
-    found = failed(reviewed("c10-rdma-traffic-on-prio0.before.txt", "c10-rdma-traffic-on-prio0.after.txt"))
+@pytest.mark.parametrize("order", [("before", "after"), ("after", "before")])
+def test_c10_by_two_readings(order: tuple[str, str]) -> None:
+    found = failed(reviewed(*(f"c10-rdma-traffic-on-prio0.{when}.txt" for when in order)))
     assert "by the lossless priority 3" in found["traffic_prio"].cause
 
 
@@ -90,11 +91,89 @@ def test_g12_fabric_ports_without_an_address_of_the_fabric() -> None:
     assert reviewed("g12-fabric-port-169-254.txt", ports=["enP7s7"])[0].verdict == "pass"
 
 
+@pytest.mark.parametrize(
+    ("text", "verdict", "words"),
+    [
+        ("ens1.100@ens1    UP             10.0.0.1/24 \n", "pass", ""),
+        ("ens1.100@ens1    LOWERLAYERDOWN 10.0.0.1/24 \n", "fail", "declared and down"),
+        ("ens1             DORMANT        10.0.0.1/24 \nens1.100@ens1    DORMANT \n", "fail", "declared and down"),
+        ("ens1             UP             10.0.0.1/24 \n", "unknown", "ens1.100 is not listed"),
+    ],
+)
+def test_brief_addresses_of_a_vlan(text: str, verdict: str, words: str) -> None:
+    context = Context((Port("mlx5_0", 1, "ens1.100"),), POLICY, {}, {}, read_review(FakeHost(), []))  # type: ignore[arg-type]
+    (finding,) = review.review("/a", text, context)
+    assert finding.verdict == verdict and words in finding.cause
+
+
+def test_e01_a_topology_with_escape_codes_is_recognised() -> None:
+    assert [finding.check for finding in reviewed("e01-hgx-b300-escape-codes.txt")] == ["gpu_nics"]
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "words"),
+    [
+        ("d20-mlxconfig-pending.txt", "pending", "CRYPTO_POLICY"),
+        ("d22-mlxconfig-one-column.txt", "unknown", "no -e"),
+        ("d24-mstconfig-unsupported.txt", "unknown", "Unsupported device"),
+    ],
+)
+def test_saved_mstconfig(name: str, verdict: str, words: str) -> None:
+    (finding,) = reviewed(name)
+    assert finding.verdict == verdict and words in finding.cause
+
+
 def test_g15_commands_that_do_not_do_what_they_say() -> None:
     causes = [f.cause for f in reviewed("g15-vf-dscp-no-permission.txt") if f.check == "copied_command"]
     assert len([cause for cause in causes if "dash of typography" in cause]) == 2
     assert len([cause for cause in causes if "redirects file descriptor" in cause]) == 4
     assert "'106>' redirects file descriptor 106: nothing is written into the file" in causes
+
+
+QOS = (CASES / "c01-mlnx-qos-vendor-crossed.txt").read_text()
+# The classes as the default policy has them.
+QOS_RIGHT = QOS[: QOS.index("tc: 0")] + (
+    "tc: 0 ratelimit: unlimited, tsa: ets, bw: 50%\n"
+    + "".join(f"         priority:  {prio}\n" for prio in (0, 1, 2, 4, 5, 7))
+    + "tc: 3 ratelimit: unlimited, tsa: ets, bw: 50%\n         priority:  3\n"
+    + "tc: 6 ratelimit: unlimited, tsa: strict\n         priority:  6\n"
+)
+
+
+def qos(text: str) -> Finding:
+    (finding,) = review.review("/a", text, Context((), POLICY, {}, {}, read_review(FakeHost(), [])))  # type: ignore[arg-type]
+    return finding
+
+
+def test_saved_mlnx_qos_that_is_right() -> None:
+    assert qos(QOS_RIGHT).verdict == "pass" and qos(QOS_RIGHT.replace("\n", "\r\n")).verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (QOS, "declares: ets"),
+        (QOS_RIGHT.replace("27,26,25", "27,25").replace("dscp:07", "dscp:26,07"), "declares: dscp_prio"),
+        (QOS_RIGHT.replace("49,48,", "49,").replace("dscp:07", "dscp:48,07"), "declares: dscp_prio"),
+        (QOS_RIGHT.replace("state: dscp", "state: pcp"), "declares: trust"),
+        (QOS_RIGHT.replace("state: dscp", "state: pcp").split("PFC conf")[0], "declares: trust"),
+        (QOS_RIGHT.replace("0   0   0   1", "1   0   0   1"), "declares: pfc"),
+    ],
+)
+def test_saved_mlnx_qos_that_differs_names_what_differs(text: str, words: str) -> None:
+    assert qos(text).verdict == "fail" and qos(text).cause.endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (QOS_RIGHT.replace("Priority trust state: dscp\n", ""), "compared: trust"),
+        (QOS_RIGHT.replace("27,26,25", "27,25"), "compared: dscp_prio"),
+        (QOS_RIGHT[: QOS_RIGHT.index("PFC conf")], "compared: pfc, ets"),
+    ],
+)
+def test_saved_mlnx_qos_that_is_cut_is_no_verdict(text: str, words: str) -> None:
+    assert qos(text).verdict == "unknown" and qos(text).cause.endswith(words)
 
 
 def test_a_file_that_is_not_known_or_not_there_is_named() -> None:

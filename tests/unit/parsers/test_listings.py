@@ -39,6 +39,13 @@ def test_ibdev2netdev_with_details() -> None:
     ]
 
 
+def test_ibdev2netdev_pads_the_state_of_a_port() -> None:
+    line = "0000:0c:00.0 mlx5_5 (MT4129 - MCX7) ConnectX-7 fw 28.39.1002 port 1 (DOWN  ) ==> enp12s0np0 (Down)\n"
+    assert ib_tools.parse_ibdev2netdev(line) == [
+        {"ibdev": "mlx5_5", "port": 1, "netdev": "enp12s0np0", "infiniband": False, "up": False}
+    ]
+
+
 def test_d05_a_rate_counts_only_where_the_port_is_active() -> None:
     devices = ib_tools.parse_ibstat(case("d05-ibstat-roce-names.txt"))
     seen = [(device["ibdev"], port["state"], port["gbps"]) for device in devices for port in device["ports"]]
@@ -95,6 +102,11 @@ def test_d15_the_link_of_a_bridge_above_the_card_limits_it() -> None:
         }
     }
     assert dmesg.parse_firmware(text) == {"0001:43:00.0": "16.35.4030"}
+
+
+def test_kernels_before_5_7_write_no_pcie_in_front_of_the_width() -> None:
+    text = case("d15-dmesg-pcie-limited.txt")
+    assert dmesg.parse_pcie_limits(text.replace("GT/s PCIe x", "GT/s x")) == dmesg.parse_pcie_limits(text) != {}
 
 
 def test_d17_the_link_status_is_missing_and_so_unknown() -> None:

@@ -48,7 +48,11 @@ def test_a_whole_log_of_two_nodes() -> None:
         ("Channel 00 : 0[1a000] -> 1[1a000] [receive] via NET/IB/0", "IB", 0, False),
         ("Channel 03/0 : 3[3] -> 8[0] [send] via NET/IB/2(1)/GDRDMA", "IB", 2, True),
         ("Channel 03/0 : 3[3] -> 8[0] [send] via NET/IB/2/GDRDMA(PCI)/Shared", "IB", 2, True),
-        ("Channel 03/0 : 3[3] -> 8[0] [send] via NET/AWS Libfabric/0", None, None, False),
+        ("Channel 03/0 : 3[3] -> 8[0] [send] via NET/AWS Libfabric/0/GDRDMA", "AWS Libfabric", 0, True),
+        ("Channel 03/0 : 3[3] -> 8[0] [send] via NET/So Channel 01/0", None, None, False),
+        ("Channel 03/0 : 3[3] -> 8[0] [send] via NET/IB/0/GD", None, None, False),
+        ("Ring 00 : 0[1a000] -> 1[1a000] [send] via NET/IB/0/GDRDMA", "IB", 0, True),
+        ("Ring 01 : 0[1a000] -> 2[1b000] via direct shared memory", "", None, False),
         ("Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read", "", None, False),
         ("Channel 00/0 : 0[0] -> 1[1] via P2P/direct pointer", "", None, False),
         ("Channel 00/0 : 0[0] -> 1[1] via P2P/indirect/2[2]", "", None, False),
@@ -107,6 +111,17 @@ def test_hcas(line: str, hcas: list[tuple[int, str]]) -> None:
             {"peer": "192.0.2.9", "status": 12, "device": "mlx5_0"},
         ),
         ("Call to ibv_modify_qp failed with error Connection timed out errno 110", "modify_qp", {"errno": 110}),
+        ("Call to ibv_modify_qp failed with error Connection timed out", "modify_qp", {"errno": 110}),
+        ("Call to ibv_modify_qp failed with error No such device", "modify_qp", {"errno": 19}),
+        (
+            "Call to ibv_modify_qp failed with 110 Connection timed out, on dev a:1",
+            "modify_qp",
+            {"errno": 110, "device": "a:1"},
+        ),
+        ("NET/IB : Remote RoCE device is incompatible with the local [0]mlx5_0:1/IB.", "link_types", {}),
+        ("NET/IB : Attempted to merge incompatible devices", "link_types", {}),
+        ("NET/Socket : no interface found", "no_interface", {}),
+        ("NET/IB : mlx5_0:1 Got async event : port active", "other", {}),
         ("Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory", "memlock", {}),
         ("Call to ibv_create_cq failed with error Cannot allocate memory", "memlock", {}),
         ("Call to ibv_reg_mr failed with error Bad address", "register", {}),
@@ -118,6 +133,21 @@ def test_hcas(line: str, hcas: list[tuple[int, str]]) -> None:
 def test_warnings(line: str, kind: str, facts: dict[str, t.Any]) -> None:
     (trouble,) = parse_log(f"[2026-03-13 22:26:02] n-1:7:8 [5] ibvwrap.c:262 NCCL WARN {line}").troubles
     assert (trouble.kind, trouble.facts) == (kind, facts)
+
+
+@pytest.mark.parametrize(
+    "place", ["transport/net_ib/p2p.cc:688 (ncclIbTest) ", "/root/nccl++/src/init.cc:1 (f) ", "<unknown>:0 (f) "]
+)
+def test_a_warning_names_its_function_since_2_30(place: str) -> None:
+    (trouble,) = parse_log(f"n1:10:11 [0] {place}NCCL WARN Call to ibv_modify_qp failed").troubles
+    assert (trouble.kind, trouble.process) == ("modify_qp", "n1:10")
+
+
+@pytest.mark.parametrize(("cut", "channels"), [(0, 1), (1, 1), (2, 0), (4, 0), (8, 0), (9, 0), (11, 0)])
+def test_a_log_that_is_cut_in_its_last_line_gives_no_wrong_channel(cut: int, channels: int) -> None:
+    text = "n1:10:11 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/12/GDRDMA\n"
+    log = parse_log(text[: len(text) - cut])
+    assert (len(log.channels), log.garbled) == (channels, 1 - channels)
 
 
 def test_two_records_in_one_line() -> None:

@@ -67,6 +67,17 @@ def test_b24_is_seen_without_its_footers() -> None:
     assert parse_table(rows).jobs == 2
 
 
+@pytest.mark.parametrize("other", ["half     sum", "float     sum", "float    prod"])
+def test_one_job_of_several_types_or_cycles_is_one_job(other: str) -> None:
+    head, row = "#  size  count  type  redop  root  time  algbw  busbw  #wrong\n", text("b24").splitlines()[0]
+    footer = "# Out of bounds values : 0 OK\n"
+    rows = f"{row}\n{row.replace('float     sum', other)}\n"
+    assert parse_table(head + rows + footer).jobs == 1
+    assert parse_table(rows + footer).jobs == (2 if other == "float     sum" else 1), (
+        "nothing tells that it was one job"
+    )
+
+
 def test_b26_is_too_small_to_judge_the_link() -> None:
     table = parse_table(text("b26"))
     assert (table.version, table.test, table.validation) == ("2.20.0", "all_reduce_perf", True)

@@ -182,6 +182,13 @@ def test_a_row_that_was_cut_gives_no_smaller_figure(end: int) -> None:
         ("Couldn't allocate MR with error=12\nfailed to create mr", "memlock"),
         ("Couldn't allocate MR with error=14\nfailed to create mr", "no_peermem"),
         ("Couldn't allocate MR with error=93\nfailed to create mr", "no_dmabuf"),
+        ("Couldn't allocate MR with error=95\nfailed to create mr", "no_dmabuf"),
+        ("Couldn't allocate MR with error=22\nfailed to create mr", "registration"),
+        (" OFED stack does not support DMA-BUF\n", "no_dmabuf"),
+        (" DMABUF requested but not supported in this build\n", "unknown_option"),
+        # Before errors had numbers
+        ("Couldn't allocate MR\nfailed to create mr", "memlock"),
+        ("initializing CUDA\ncuMemAlloc() of a 131072 bytes GPU buffer\nCouldn't allocate MR\n", "no_peermem"),
         (" Port number 1 state is Down\n Couldn't set the link layer", "port_down"),
         ("IB device mlx5_7 not found\n Unable to find the Infiniband/RoCE device", "wrong_device"),
         ("ib_write_bw: unrecognized option '--use_cuda=0'\n Invalid Command or flag.", "unknown_option"),
@@ -195,6 +202,11 @@ def test_a_row_that_was_cut_gives_no_smaller_figure(end: int) -> None:
 )
 def test_failures_of_several_versions(text: str, expected: str) -> None:
     assert kind(text) == expected
+
+
+def test_a_refusal_that_nothing_explains_names_its_number() -> None:
+    failure = classify("initializing CUDA\nCouldn't allocate MR with error=22\nfailed to create mr")
+    assert failure is not None and "error 22" in failure.cause and "error=22" in failure.line
 
 
 def test_what_is_no_failure() -> None:
