@@ -245,6 +245,21 @@ def test_a_reset_is_refused_for_the_management_card_and_under_a_job() -> None:
     assert "carries the management connection" in first and "ib_write_bw (pid 7)" in second
 
 
+def test_a_job_on_a_bond_keeps_every_card_of_the_bond_from_a_reset() -> None:
+    node = Node()
+    node.outputs["rdma -j link show"] = '[{"ifname":"mlx5_bond_0","port":1,"state":"ACTIVE","netdev":"bond0"}]'
+    node.files["/sys/class/net/bond0/uevent"] = "DEVTYPE=bond\n"
+    for netdev in NAMES.values():
+        node.links[f"/sys/class/net/bond0/lower_{netdev}"] = f"/sys/class/net/{netdev}"
+    qps = [{"ifname": "mlx5_bond_0", "lqpn": 18, "pid": 4711, "comm": "python3"}]
+    node.outputs["rdma -j resource show qp"] = json.dumps(qps)
+    result = converge(node, Request(parameters={"CNP_DSCP_P1": 46}, reset=True))
+    assert node.resets == 0
+    pending = [finding for finding in result.findings if finding.check == "firmware_parameter"]
+    assert [finding.port for finding in pending] == ["ens1np0", "ens2np0"]
+    assert all("belong to python3 (pid 4711)" in finding.cause for finding in pending)
+
+
 @pytest.mark.parametrize(
     ("minimum", "verdict"),
     [
