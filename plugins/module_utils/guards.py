@@ -9,12 +9,16 @@ import typing as t
 from .errors import RoceError
 from .parsers.addresses import parse_addresses
 from .parsers.rdma import parse_user_qps
+from .pci_tree import PCI_ADDRESS
+from .ports import functions_of
 
 if t.TYPE_CHECKING:
     from .host import Host
     from .ports import Port
 
 _PARENTS = 20
+_DEVICES = "/sys/bus/pci/devices"
+_RDMA = "/sys/class/infiniband"
 
 
 def management_netdevs(host: Host) -> dict[str, str]:
@@ -70,15 +74,53 @@ def _lower_netdevs(host: Host, netdev: str) -> t.Iterator[str]:
 
 
 def busy_ports(host: Host, ports: t.Iterable[Port]) -> dict[str, str]:
-    """Netdevs whose RDMA device has queue pairs of user-space programs -> who has them."""
+    """Netdevs whose RDMA device, or that of a VF or SF on it, has queue pairs of user-space programs -> who has them.
+
+    A virtual function that is a virtual machine's shows nothing here: its port counts as busy.
+    """
     try:
         users = parse_user_qps(host.run("rdma", "-j", "resource", "show", "qp").out)
     except RoceError as exc:
         return {port.netdev: f"whether a job uses the port could not be found out: {exc}" for port in ports}
     busy = {}
     for port in ports:
-        mine = sorted({(user["comm"], user["pid"]) for user in users if user["ibdev"] == port.ibdev})
+        reasons = [*_holders(users, _devices_on(host, port)), *_handed_over(host, port)]
+        if reasons:
+            busy[port.netdev] = "; ".join(reasons)
+    return busy
+
+
+def _holders(users: list[dict[str, t.Any]], ibdevs: list[str]) -> t.Iterator[str]:
+    for ibdev in ibdevs:
+        mine = sorted({(user["comm"], user["pid"]) for user in users if user["ibdev"] == ibdev})
         if mine:
             names = ", ".join(f"{comm} (pid {pid})" for comm, pid in mine)
-            busy[port.netdev] = f"busy: RDMA queue pairs on {port.ibdev} belong to {names}"
-    return busy
+            yield f"busy: RDMA queue pairs on {ibdev} belong to {names}"
+
+
+def _devices_on(host: Host, port: Port) -> list[str]:
+    """RDMA devices that a change of the port reaches: its own, and those of its virtual functions and subfunctions."""
+    functions = functions_of(port)
+    others = [name for name in host.listdir(_RDMA) if name != port.ibdev and _owner(host, name) in functions]
+    return [port.ibdev, *others]
+
+
+def _owner(host: Host, ibdev: str) -> str:
+    """Address of the physical function that an RDMA device stands on; empty without one."""
+    device = f"{_RDMA}/{ibdev}/device"
+    path = host.realpath(f"{device}/physfn" if host.exists(f"{device}/physfn") else device)
+    # A subfunction is a device of the auxiliary bus, below its function.
+    return next((part for part in reversed(path.split("/")) if PCI_ADDRESS.fullmatch(part)), "")
+
+
+def _handed_over(host: Host, port: Port) -> t.Iterator[str]:
+    """What is said of each virtual function of the port that belongs to vfio-pci."""
+    for function in sorted(functions_of(port)):
+        for name in host.listdir(f"{_DEVICES}/{function}"):
+            link = f"{_DEVICES}/{function}/{name}"
+            if name.startswith("virtfn") and host.realpath(f"{link}/driver").rpartition("/")[2] == "vfio-pci":
+                address = host.realpath(link).rpartition("/")[2]
+                yield (
+                    f"whether a job uses the port could not be found out: its virtual function {address} belongs to"
+                    " vfio-pci (a virtual machine)"
+                )

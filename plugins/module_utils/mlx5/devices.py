@@ -131,8 +131,16 @@ def why_untouchable(host: Host, devices: t.Sequence[Device]) -> str:
 
 
 def on_card_of(host: Host, device: Device) -> list[Device]:
-    """The device and its siblings on the same card."""
-    return [other for other in find_devices(host) if other.card == device.card] or [device]
+    """The device and its siblings on the same card, virtual functions included."""
+    card = _card_of(host, device)
+    return [other for other in find_devices(host) if _card_of(host, other) == card] or [device]
+
+
+def _card_of(host: Host, device: Device) -> str:
+    """The card's part of the address of the physical function: virtual ones have slots and buses of their own."""
+    if not is_virtual_function(host, device):
+        return device.card
+    return _base(host.realpath(f"/sys/bus/pci/devices/{device.pci}/physfn")).rpartition(".")[0]
 
 
 def wait_for_return(host: Host, devices: t.Sequence[Device]) -> str:

@@ -245,6 +245,18 @@ def test_a_reset_is_refused_for_the_management_card_and_under_a_job() -> None:
     assert "carries the management connection" in first and "ib_write_bw (pid 7)" in second
 
 
+def test_a_virtual_function_of_another_slot_is_a_part_of_its_card() -> None:
+    node = Node()
+    link, physfn = "/sys/class/net/ens1v8/device", "/sys/bus/pci/devices/0000:17:01.2/physfn"
+    node.links[link] = "/sys/devices/pci0000:00/0000:17:01.2"
+    node.links[f"{link}/driver"] = "/sys/bus/pci/drivers/mlx5_core"
+    node.links[physfn] = f"/sys/devices/pci0000:00/{A}"
+    node.files["/proc/net/route"] = "Iface\tDest\nens1v8\t00000000\t0\t3\t0\t0\t0\t00000000\n"
+    result = converge(node, Request(parameters={"CNP_DSCP_P1": 46}, devices=(A,), reset=True))
+    assert node.resets == 0
+    assert "ens1v8 carries the management connection" in result.notes()[0]
+
+
 def test_a_job_on_a_bond_keeps_every_card_of_the_bond_from_a_reset() -> None:
     node = Node()
     node.outputs["rdma -j link show"] = '[{"ifname":"mlx5_bond_0","port":1,"state":"ACTIVE","netdev":"bond0"}]'
