@@ -212,7 +212,7 @@ def unfit(port: Port) -> str:
     return unsupported(port)
 
 
-def with_members(ports: list[Port]) -> list[Port]:
+def with_members(ports: t.Iterable[Port]) -> list[Port]:
     """The ports, and after each bond the ports that it is made of."""
     return [each for port in ports for each in (port, *port.members)]
 

@@ -144,3 +144,19 @@ def test_a_virtual_function_is_skipped() -> None:
     host = FakeHost()
     host.links["/sys/class/net/ens1np0/device/physfn"] = "/sys/devices/pci0000:00/0000:17:00.0"
     assert findings(host) == {"ecn": "skipped"}
+
+
+def test_of_a_bond_the_firmware_of_each_port_is_judged_and_the_class_of_the_whole() -> None:
+    member = Port("mlx5_bond_0", 1, "ens1np0", pci="0000:17:00.0", driver="mlx5_core", kind="port of a RoCE LAG")
+    host = FakeHost(
+        {"/sys/class/infiniband/mlx5_bond_0/tc/1/traffic_class": "Global tclass=104\n"},
+        {"mstconfig -d 0000:17:00.0 -e query": QUERY},
+    )
+    context = Context((Port("mlx5_bond_0", 1, "bond0", kind="bond", members=(member,)),), parse_policy({}), {})
+    found = {(f.check, f.port): f.verdict for f in diagnose(t.cast("t.Any", host), context)}
+    assert found == {
+        ("ecn_firmware", "ens1np0"): "fail",
+        ("congestion_algorithm", "ens1np0"): "unknown",
+        ("forced_class_ecn", "bond0"): "unknown",
+        ("nccl_traffic_class", "bond0"): "unknown",
+    }

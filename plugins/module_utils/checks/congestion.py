@@ -10,6 +10,8 @@ import typing as t
 from ..errors import ParseError, RoceError
 from ..findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from ..parsers.mstconfig import parse_query
+from ..port_kinds import BOND, LAG_PORT
+from ..ports import with_members
 from ..settings.cc_files import ofed_path
 from ..settings.traffic_class import TrafficClass
 from .nccl_env import FILES, on_disk, that_count
@@ -24,20 +26,30 @@ _GPU_MADE = ("NCCL_GIN_IB_TC", "NCCL_IB_TC")
 
 
 def diagnose(host: Host, context: Context) -> list[Finding]:
-    """Findings on every declared port."""
-    return [finding for port in context.ports for finding in _port_findings(host, context, port)]
+    """Findings on every declared port: of a bond, on the firmware of its ports and the class of its RDMA device."""
+    return [finding for port in with_members(context.ports) for finding in _port_findings(host, context, port)]
 
 
 def _port_findings(host: Host, context: Context, port: Port) -> t.Iterator[Finding]:
     if host.exists(f"/sys/class/net/{port.netdev}/device/physfn"):
         yield judge_virtual_function(port.netdev)
         return
+    if port.kind != BOND:
+        yield from _firmware_findings(host, context, port)
+    if port.kind != LAG_PORT:
+        yield from _class_findings(host, context, port)
+
+
+def _firmware_findings(host: Host, context: Context, port: Port) -> t.Iterator[Finding]:
     values, reason = firmware_values(host, port.pci)
     policy = context.policy_of(port.netdev)
     if policy and not host.exists(ofed_path(port, "np", "enable")):
         yield judge_mask(port, values.get(_MASK), reason, policy.data_prio)
     if _LEGACY in values:
         yield judge_algorithm(port, values[_LEGACY])
+
+
+def _class_findings(host: Host, context: Context, port: Port) -> t.Iterator[Finding]:
     try:
         tclass = TrafficClass().read(host, port)["tclass"]
     except RoceError:  # not OFED's driver: nothing is forced; what is unreadable is the setting's own finding

@@ -257,12 +257,18 @@ def test_a_virtual_function_of_another_slot_is_a_part_of_its_card() -> None:
     assert "ens1v8 carries the management connection" in result.notes()[0]
 
 
-def test_a_job_on_a_bond_keeps_every_card_of_the_bond_from_a_reset() -> None:
+def bonded() -> Node:
+    """Both cards in one bond."""
     node = Node()
     node.outputs["rdma -j link show"] = '[{"ifname":"mlx5_bond_0","port":1,"state":"ACTIVE","netdev":"bond0"}]'
     node.files["/sys/class/net/bond0/uevent"] = "DEVTYPE=bond\n"
     for netdev in NAMES.values():
         node.links[f"/sys/class/net/bond0/lower_{netdev}"] = f"/sys/class/net/{netdev}"
+    return node
+
+
+def test_a_job_on_a_bond_keeps_every_card_of_the_bond_from_a_reset() -> None:
+    node = bonded()
     qps = [{"ifname": "mlx5_bond_0", "lqpn": 18, "pid": 4711, "comm": "python3"}]
     node.outputs["rdma -j resource show qp"] = json.dumps(qps)
     result = converge(node, Request(parameters={"CNP_DSCP_P1": 46}, reset=True))
@@ -354,6 +360,16 @@ def test_diagnosis_of_the_firmwares_own_dcbx(owner: str | None, verdict: str) ->
     assert diagnose(node, owner)["firmware_dcbx", "ens1np0"] == verdict
     node.cards[B].current["LLDP_NB_DCBX_P1"] = "OFF"
     assert diagnose(node, owner)["firmware_dcbx", "ens2np0"] == "pass"
+
+
+@pytest.mark.parametrize(("host_owns", "verdict"), [(True, "pass"), (False, "fail")])
+def test_diagnosis_of_the_firmwares_own_dcbx_below_a_bond(host_owns: bool, verdict: str) -> None:
+    node = bonded()
+    node.cards[A].current["LLDP_NB_DCBX_P1"] = node.cards[A].next["LLDP_NB_DCBX_P1"] = "True(1)"
+    shown = json.dumps({"ieee": True, **({"host": True} if host_owns else {})})
+    node.outputs["dcb -j dcbx show dev ens1np0"] = node.outputs["dcb -j dcbx show dev ens2np0"] = shown
+    found = {(f.check, f.port): f.verdict for f in check.diagnose(node, Context((), None, {"ports": []}))}
+    assert found[("firmware_dcbx", "ens1np0")] == verdict
 
 
 def test_diagnosis_without_tool_and_with_a_minimum() -> None:
