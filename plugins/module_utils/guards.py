@@ -19,6 +19,10 @@ if t.TYPE_CHECKING:
 _PARENTS = 20
 _DEVICES = "/sys/bus/pci/devices"
 _RDMA = "/sys/class/infiniband"
+_VERBS = "/sys/class/infiniband_verbs"
+_NODES = "/dev/infiniband"
+
+Holders = dict[str, set[tuple[str, int]]]  # RDMA device -> name and number of each process
 
 
 def management_netdevs(host: Host) -> dict[str, str]:
@@ -74,28 +78,49 @@ def _lower_netdevs(host: Host, netdev: str) -> t.Iterator[str]:
 
 
 def busy_ports(host: Host, ports: t.Iterable[Port]) -> dict[str, str]:
-    """Netdevs whose RDMA device, or that of a VF or SF on it, has queue pairs of user-space programs -> who has them.
+    """Netdevs whose RDMA device, or that of a VF or SF on it, is in use by user-space programs -> who uses it.
 
+    In use is a device with queue pairs, or whose verbs node is open: a job that starts has no queue pairs yet.
     A virtual function that is a virtual machine's shows nothing here: its port counts as busy.
     """
     try:
         users = parse_user_qps(host.run("rdma", "-j", "resource", "show", "qp").out)
     except RoceError as exc:
         return {port.netdev: f"whether a job uses the port could not be found out: {exc}" for port in ports}
+    with_pairs: Holders = {}
+    for user in users:
+        with_pairs.setdefault(user["ibdev"], set()).add((user["comm"], user["pid"]))
+    with_node = _node_holders(host)
     busy = {}
     for port in ports:
-        reasons = [*_holders(users, _devices_on(host, port)), *_handed_over(host, port)]
+        reasons = [text for ibdev in _devices_on(host, port) for text in _use(ibdev, with_pairs, with_node)]
+        reasons += _handed_over(host, port)
         if reasons:
             busy[port.netdev] = "; ".join(reasons)
     return busy
 
 
-def _holders(users: list[dict[str, t.Any]], ibdevs: list[str]) -> t.Iterator[str]:
-    for ibdev in ibdevs:
-        mine = sorted({(user["comm"], user["pid"]) for user in users if user["ibdev"] == ibdev})
-        if mine:
-            names = ", ".join(f"{comm} (pid {pid})" for comm, pid in mine)
-            yield f"busy: RDMA queue pairs on {ibdev} belong to {names}"
+def _node_holders(host: Host) -> Holders:
+    """Who has the verbs node of each RDMA device open."""
+    found: Holders = {}
+    for path, comm, pid in host.holders(_NODES):
+        ibdev = (host.read_optional(f"{_VERBS}/{path.rpartition('/')[2]}/ibdev") or "").strip()
+        if ibdev:
+            found.setdefault(ibdev, set()).add((comm, pid))
+    return found
+
+
+def _use(ibdev: str, with_pairs: Holders, with_node: Holders) -> t.Iterator[str]:
+    pairs = with_pairs.get(ibdev, set())
+    node = with_node.get(ibdev, set()) - pairs
+    if pairs:
+        yield f"busy: RDMA queue pairs on {ibdev} belong to {_names(pairs)}"
+    if node:
+        yield f"busy: the verbs device of {ibdev} is held open by {_names(node)}"
+
+
+def _names(processes: set[tuple[str, int]]) -> str:
+    return ", ".join(f"{comm} (pid {pid})" for comm, pid in sorted(processes))
 
 
 def _devices_on(host: Host, port: Port) -> list[str]:

@@ -131,6 +131,21 @@ def test_a_port_in_use_is_left_alone_and_its_holder_named(capsys: pytest.Capture
     assert "python3 (pid 4711)" in capsys.readouterr().err
 
 
+def test_a_job_that_starts_while_another_port_is_set_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    host = node()
+    plain = host._answer
+
+    def answer(argv: list[str]) -> str:
+        if host.ports["ens1np0"].pfc:
+            host.users = [{"ifname": "mlx5_1", "lqpn": 18, "pid": 4711, "comm": "python3"}]
+        return plain(argv)
+
+    host._answer = answer  # type: ignore[method-assign]
+    assert main(["apply"], host) == 1
+    assert (host.ports["ens1np0"].pfc, host.ports["ens2np0"].pfc) == ({3}, set())
+    assert "ens2np0: busy: RDMA queue pairs on mlx5_1 belong to python3 (pid 4711)" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["apply", "check"])
 def test_no_policy_or_a_broken_one_is_one_line(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     host = node()

@@ -78,6 +78,17 @@ def test_a_job_on_a_virtual_function_or_subfunction_makes_the_port_busy(ibdev: s
     assert busy_ports(host, [PORT]) == {"ens1np0": f"busy: RDMA queue pairs on {ibdev} belong to train (pid 7)"}
 
 
+def test_a_process_that_holds_the_verbs_device_makes_the_port_busy() -> None:
+    host = port_with_devices()
+    host.files |= {f"/sys/class/infiniband_verbs/uverbs{n}/ibdev": f"mlx5_{n}\n" for n in (0, 1)}
+    host.opened = [("/dev/infiniband/rdma_cm", "x", 1), ("/dev/infiniband/uverbs1", "other", 5)]
+    assert busy_ports(host, [PORT]) == {}
+    host.opened.append(("/dev/infiniband/uverbs0", "python3", 7))
+    assert busy_ports(host, [PORT]) == {"ens1np0": "busy: the verbs device of mlx5_0 is held open by python3 (pid 7)"}
+    host.outputs["rdma -j resource show qp"] = json.dumps([{"ifname": "mlx5_0", "pid": 7, "comm": "python3"}])
+    assert busy_ports(host, [PORT]) == {"ens1np0": "busy: RDMA queue pairs on mlx5_0 belong to python3 (pid 7)"}
+
+
 def test_a_job_on_another_card_makes_no_port_busy() -> None:
     host = port_with_devices()
     host.outputs["rdma -j resource show qp"] = json.dumps([{"ifname": "mlx5_1", "lqpn": 18, "pid": 7, "comm": "x"}])
