@@ -17,7 +17,7 @@ from .info import find_gpus
 from .operations import Operation, Remove, Run, Write
 from .parsers.acs import Function, word
 from .pci_tree import PCI_ADDRESS, bridges_above
-from .ports import find_ports
+from .ports import find_ports, functions_of
 
 if t.TYPE_CHECKING:
     from .findings import Finding
@@ -150,7 +150,8 @@ def _named(host: Host, names: tuple[str, ...]) -> list[str]:
 
 
 def _all_bridges(host: Host) -> list[str]:
-    return bridges_above(host, [*(port.pci for port in find_ports(host)), *(gpu["pci"] for gpu in find_gpus(host))])
+    functions = [pci for port in find_ports(host) for pci in functions_of(port)]
+    return bridges_above(host, [*functions, *(gpu["pci"] for gpu in find_gpus(host))])
 
 
 def _note_surroundings(host: Host, run: AcsRun, bridges: bool) -> None:
@@ -167,7 +168,7 @@ def _guard(host: Host, wanted: Wanted, run: AcsRun) -> None:
     """Refuse to change the path of traffic that flows: RDMA ports below a bridge that changes."""
     if not run.writes or wanted.when_busy == "force":
         return
-    below = [port for port in find_ports(host) if set(run.writes) & set(bridges_above(host, [port.pci]))]
+    below = [port for port in find_ports(host) if set(run.writes) & set(bridges_above(host, functions_of(port)))]
     busy = busy_ports(host, below) if below else {}
     if busy:
         told = "; ".join(f"{netdev}: {reason}" for netdev, reason in busy.items())

@@ -18,7 +18,7 @@ from .errors import HostError, ToolMissing
 from .findings import FAIL, PASS, SKIPPED, UNKNOWN, VERDICTS, Finding
 from .host import Host
 from .node import Options, assign_ports, converge_all
-from .ports import Port, find_ports
+from .ports import Port, find_ports, with_members
 from .saved import Demand, load_saved
 from .settings.registry import SETTINGS
 
@@ -87,7 +87,7 @@ def _ready(host: Host, demands: list[Demand], netdev: str) -> bool:
         raise
     except HostError:  # early in a boot, before the RDMA core is loaded
         return False
-    if any(port.netdev == netdev and _has_link(host, port) for port in found):
+    if any(port.netdev == netdev and _has_link(host, port) for port in with_members(found)):
         return True
     chosen, missing = assign_ports(found, demands)
     return not missing and all(_has_link(host, port) for port in chosen)
@@ -101,9 +101,13 @@ def _has_link(host: Host, port: Port) -> bool:
 
 
 def _only(netdev: str, found: list[Port], demands: list[Demand]) -> list[Demand]:
-    """The demand on one port, if there is one."""
+    """The demand on one port, if there is one; for a bond's port that on the bond."""
     chosen, _missing = assign_ports(found, demands)
-    return [Demand((netdev,), demand.wanted) for port, demand in chosen.items() if port.netdev == netdev]
+    return [
+        Demand((port.netdev,), demand.wanted)
+        for port, demand in chosen.items()
+        if netdev in [each.netdev for each in with_members([port])]
+    ]
 
 
 # -- check -----------------------------------------------------------------------------------------

@@ -9,12 +9,20 @@ import typing as t
 from .errors import RoceError
 from .parsers.addresses import parse_addresses
 from .parsers.rdma import parse_user_qps
+from .pci_tree import PCI_ADDRESS
+from .ports import functions_of
 
 if t.TYPE_CHECKING:
     from .host import Host
     from .ports import Port
 
 _PARENTS = 20
+_DEVICES = "/sys/bus/pci/devices"
+_RDMA = "/sys/class/infiniband"
+_VERBS = "/sys/class/infiniband_verbs"
+_NODES = "/dev/infiniband"
+
+Holders = dict[str, set[tuple[str, int]]]  # RDMA device -> name and number of each process
 
 
 def management_netdevs(host: Host) -> dict[str, str]:
@@ -70,15 +78,74 @@ def _lower_netdevs(host: Host, netdev: str) -> t.Iterator[str]:
 
 
 def busy_ports(host: Host, ports: t.Iterable[Port]) -> dict[str, str]:
-    """Netdevs whose RDMA device has queue pairs of user-space programs -> who has them."""
+    """Netdevs whose RDMA device, or that of a VF or SF on it, is in use by user-space programs -> who uses it.
+
+    In use is a device with queue pairs, or whose verbs node is open: a job that starts has no queue pairs yet.
+    A virtual function that is a virtual machine's shows nothing here: its port counts as busy.
+    """
     try:
         users = parse_user_qps(host.run("rdma", "-j", "resource", "show", "qp").out)
     except RoceError as exc:
         return {port.netdev: f"whether a job uses the port could not be found out: {exc}" for port in ports}
+    with_pairs: Holders = {}
+    for user in users:
+        with_pairs.setdefault(user["ibdev"], set()).add((user["comm"], user["pid"]))
+    with_node = _node_holders(host)
     busy = {}
     for port in ports:
-        mine = sorted({(user["comm"], user["pid"]) for user in users if user["ibdev"] == port.ibdev})
-        if mine:
-            names = ", ".join(f"{comm} (pid {pid})" for comm, pid in mine)
-            busy[port.netdev] = f"busy: RDMA queue pairs on {port.ibdev} belong to {names}"
+        reasons = [text for ibdev in _devices_on(host, port) for text in _use(ibdev, with_pairs, with_node)]
+        reasons += _handed_over(host, port)
+        if reasons:
+            busy[port.netdev] = "; ".join(reasons)
     return busy
+
+
+def _node_holders(host: Host) -> Holders:
+    """Who has the verbs node of each RDMA device open."""
+    found: Holders = {}
+    for path, comm, pid in host.holders(_NODES):
+        ibdev = (host.read_optional(f"{_VERBS}/{path.rpartition('/')[2]}/ibdev") or "").strip()
+        if ibdev:
+            found.setdefault(ibdev, set()).add((comm, pid))
+    return found
+
+
+def _use(ibdev: str, with_pairs: Holders, with_node: Holders) -> t.Iterator[str]:
+    pairs = with_pairs.get(ibdev, set())
+    node = with_node.get(ibdev, set()) - pairs
+    if pairs:
+        yield f"busy: RDMA queue pairs on {ibdev} belong to {_names(pairs)}"
+    if node:
+        yield f"busy: the verbs device of {ibdev} is held open by {_names(node)}"
+
+
+def _names(processes: set[tuple[str, int]]) -> str:
+    return ", ".join(f"{comm} (pid {pid})" for comm, pid in sorted(processes))
+
+
+def _devices_on(host: Host, port: Port) -> list[str]:
+    """RDMA devices that a change of the port reaches: its own, and those of its virtual functions and subfunctions."""
+    functions = functions_of(port)
+    others = [name for name in host.listdir(_RDMA) if name != port.ibdev and _owner(host, name) in functions]
+    return [port.ibdev, *others]
+
+
+def _owner(host: Host, ibdev: str) -> str:
+    """Address of the physical function that an RDMA device stands on; empty without one."""
+    device = f"{_RDMA}/{ibdev}/device"
+    path = host.realpath(f"{device}/physfn" if host.exists(f"{device}/physfn") else device)
+    # A subfunction is a device of the auxiliary bus, below its function.
+    return next((part for part in reversed(path.split("/")) if PCI_ADDRESS.fullmatch(part)), "")
+
+
+def _handed_over(host: Host, port: Port) -> t.Iterator[str]:
+    """What is said of each virtual function of the port that belongs to vfio-pci."""
+    for function in sorted(functions_of(port)):
+        for name in host.listdir(f"{_DEVICES}/{function}"):
+            link = f"{_DEVICES}/{function}/{name}"
+            if name.startswith("virtfn") and host.realpath(f"{link}/driver").rpartition("/")[2] == "vfio-pci":
+                address = host.realpath(link).rpartition("/")[2]
+                yield (
+                    f"whether a job uses the port could not be found out: its virtual function {address} belongs to"
+                    " vfio-pci (a virtual machine)"
+                )

@@ -284,6 +284,17 @@ class Host:
         names = (self.read_optional(f"/proc/{pid}/comm") for pid in self.listdir("/proc") if pid.isdigit())
         return [name.strip() for name in names if name]
 
+    def holders(self, folder: str) -> list[tuple[str, str, int]]:
+        """What processes have open below a folder: path, name and number of the process, each once."""
+        found = set()
+        for pid in filter(str.isdigit, self.listdir("/proc")):
+            for number in self.listdir(f"/proc/{pid}/fd"):
+                with contextlib.suppress(OSError):  # it is closed, or the process has ended
+                    path = os.readlink(f"/proc/{pid}/fd/{number}")
+                    if path.startswith(f"{folder}/"):
+                        found.add((path, (self.read_optional(f"/proc/{pid}/comm") or "").strip(), int(pid)))
+        return sorted(found)
+
     def env(self, name: str) -> str | None:
         """A variable of this process's environment."""
         return os.environ.get(name)

@@ -176,6 +176,8 @@ def _converge(host: Host, demands: t.Sequence[Demand], settings: t.Sequence[Sett
     _guard(host, [run for run in runs if run.changes], options)
     if not options.dry_run:
         for run in runs:
+            if run.changes and not run.error:
+                _guard_jobs(host, [run], options)  # one may have started while other ports were set
             if not run.error:
                 apply_run(settings, host, run)
     dcbx = any("dcbx" in demand.wanted for demand in demands)
@@ -242,6 +244,11 @@ def _guard(host: Host, changing: list[PortRun], options: Options) -> None:
                 f"{netdev}: carries the management connection of this node ({reserved[netdev]}) … a fabric port was"
                 " expected; nothing was changed; name it in allow_management to change it all the same"
             )
+    _guard_jobs(host, changing, options)
+
+
+def _guard_jobs(host: Host, changing: list[PortRun], options: Options) -> None:
+    """Refuse to change each of these ports that a job uses."""
     if options.when_busy == "force":
         return
     busy = busy_ports(host, [run.port for run in changing])

@@ -212,6 +212,11 @@ def unfit(port: Port) -> str:
     return unsupported(port)
 
 
-def with_members(ports: list[Port]) -> list[Port]:
+def with_members(ports: t.Iterable[Port]) -> list[Port]:
     """The ports, and after each bond the ports that it is made of."""
     return [each for port in ports for each in (port, *port.members)]
+
+
+def functions_of(port: Port) -> set[str]:
+    """PCI addresses that the port stands on: its own, or those of a bond's ports."""
+    return {each.pci for each in with_members([port]) if each.pci}

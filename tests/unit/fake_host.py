@@ -23,6 +23,7 @@ class FakeHost:
         self.links: dict[str, str] = {}
         self.missing_tools: set[str] = set()
         self.processes: list[str] = []
+        self.opened: list[tuple[str, str, int]] = []
         self.environment: dict[str, str] = {}
         self.ran: list[tuple[str, ...]] = []
         self.written: list[tuple[str, str]] = []
@@ -95,6 +96,9 @@ class FakeHost:
 
     def process_names(self) -> list[str]:
         return list(self.processes)
+
+    def holders(self, folder: str) -> list[tuple[str, str, int]]:
+        return [one for one in self.opened if one[0].startswith(f"{folder}/")]
 
     def env(self, name: str) -> str | None:
         return self.environment.get(name)

@@ -26,7 +26,7 @@ class AcsNode(FakeHost):
         self.registers = {A: registers.get("a", ON), B: registers.get("b", 0)}
         self.stuck: set[str] = set()
         self.machine, self.virtual = "x86_64", "none"
-        self.users = "[]"
+        self.users, self.link = "[]", "ens1np0"
         for bridge, device in ((A, "0000:1a:00.0"), (B, "0000:1b:00.0")):
             self.links[f"/sys/bus/pci/devices/{device}"] = f"/sys/devices/pci0000:16/{bridge}/{device}"
             self.files[f"/sys/bus/pci/devices/{bridge}/class"] = "0x060400\n"
@@ -48,7 +48,7 @@ class AcsNode(FakeHost):
             elif argv[1] == "disable":
                 self.files.pop(ENABLED, None)
             return ""
-        links = '[{"ifname":"mlx5_0","port":1,"state":"ACTIVE","netdev":"ens1np0"}]'
+        links = f'[{{"ifname":"mlx5_0","port":1,"state":"ACTIVE","netdev":"{self.link}"}}]'
         return {
             "lspci": self._listing(),
             "uname": self.machine,
@@ -164,6 +164,20 @@ def test_refusals_change_nothing() -> None:
         assert changing(node) == [] and node.registers[A] == ON
     off(busy, when_busy="force")
     assert busy.registers[A] == 0
+
+
+def test_a_bond_stands_below_the_bridges_of_its_ports() -> None:
+    node = AcsNode(b=0)
+    node.link = "bond0"
+    node.files["/sys/class/net/bond0/uevent"] = "DEVTYPE=bond\n"
+    node.links["/sys/class/net/bond0/lower_ens1np0"] = "/sys/class/net/ens1np0"
+    node.users = '[{"ifname":"mlx5_0","port":1,"lqpn":17,"pid":42,"comm":"train"}]'
+    with pytest.raises(RoceError, match="bond0: busy: .* train .pid 42."):
+        off(node)
+    assert node.registers[A] == ON
+    node.users = "[]"
+    off(node)
+    assert node.registers[A] == 0
 
 
 def test_a_job_does_not_stand_in_the_way_of_a_right_node() -> None:

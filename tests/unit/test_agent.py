@@ -107,12 +107,43 @@ def test_apply_for_one_port_leaves_the_others_alone(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == "ens7np0: not among the declared ports; nothing to do\n"
 
 
+def test_a_port_of_a_declared_bond_that_appears_again_gets_the_bond_s_policy() -> None:
+    host = node(ports=("bond0",))
+    host.files["/sys/class/net/bond0/uevent"] = "DEVTYPE=bond\n"
+    for name in ("ens1np0", "ens2np0"):
+        host.links[f"/sys/class/net/bond0/lower_{name}"] = f"/sys/class/net/{name}"
+        host.links[f"/sys/class/net/{name}/upper_bond0"] = "/sys/class/net/bond0"
+    host.ports["bond0"] = SimPort("mlx5_bond_0")
+    plain = host._answer
+    shown = '[{"ifname":"mlx5_bond_0","port":1,"state":"ACTIVE","netdev":"bond0"}]'
+    host._answer = lambda argv: shown if argv[:4] == ["rdma", "-j", "link", "show"] else plain(argv)  # type: ignore[method-assign]
+    started = host.slept
+    assert main(["apply", "--port", "/sys/devices/pci/net/ens2np0"], host) == 0
+    assert host.ports["ens2np0"].pfc == {3} and host.ports["bond0"].mtu == 9000
+    assert host.slept - started < 10
+
+
 def test_a_port_in_use_is_left_alone_and_its_holder_named(capsys: pytest.CaptureFixture[str]) -> None:
     host = node()
     host.users = [{"ifname": "mlx5_0", "lqpn": 18, "pid": 4711, "comm": "python3"}]
     assert main(["apply"], host) == 1
     assert (host.ports["ens1np0"].pfc, host.ports["ens2np0"].pfc) == (set(), {3})
     assert "python3 (pid 4711)" in capsys.readouterr().err
+
+
+def test_a_job_that_starts_while_another_port_is_set_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    host = node()
+    plain = host._answer
+
+    def answer(argv: list[str]) -> str:
+        if host.ports["ens1np0"].pfc:
+            host.users = [{"ifname": "mlx5_1", "lqpn": 18, "pid": 4711, "comm": "python3"}]
+        return plain(argv)
+
+    host._answer = answer  # type: ignore[method-assign]
+    assert main(["apply"], host) == 1
+    assert (host.ports["ens1np0"].pfc, host.ports["ens2np0"].pfc) == ({3}, set())
+    assert "ens2np0: busy: RDMA queue pairs on mlx5_1 belong to python3 (pid 4711)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["apply", "check"])

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from ansible_collections.lossless.roce.plugins.module_utils.checks.base import Context
 from ansible_collections.lossless.roce.plugins.module_utils.checks.congestion import (
-    current_values,
+    Firmware,
     diagnose,
     judge_algorithm,
     judge_forced_class,
     judge_gpu_made,
     judge_mask,
     judge_virtual_function,
+    read_firmware,
 )
 from ansible_collections.lossless.roce.plugins.module_utils.checks.copied_commands import check_commands
 from ansible_collections.lossless.roce.plugins.module_utils.checks.nccl_env import parse_conf
@@ -91,21 +92,40 @@ def test_right_commands_are_left_alone(line: str) -> None:
 
 
 def test_the_mask_in_use_decides_and_not_the_next_boots() -> None:
-    values = current_values(QUERY)
-    assert values["ROCE_CC_PRIO_MASK_P1"] == "247" and values["ROCE_CC_LEGACY_DCQCN"] == "False(0)"
-    off = judge_mask(PORT, values["ROCE_CC_PRIO_MASK_P1"], "", 3)
+    firmware = read(QUERY)
+    assert firmware.values["ROCE_CC_PRIO_MASK_P1"] == "247" and firmware.values["ROCE_CC_LEGACY_DCQCN"] == "False(0)"
+    off = judge_mask(PORT, firmware, 3)
     assert off.verdict == "fail" and off.remedy and "off for priority 3" in off.cause
-    assert judge_mask(PORT, "255", "", 3).verdict == judge_mask(PORT, "8", "", 3).verdict == "pass"
-    for mask in (None, "N/A", "٣"):
-        unknown = judge_mask(PORT, mask, "mstconfig is not installed", 3)
+    for mask in ("255", "8"):
+        assert judge_mask(PORT, Firmware({"ROCE_CC_PRIO_MASK_P1": mask}), 3).verdict == "pass"
+    for values in ({}, {"ROCE_CC_PRIO_MASK_P1": "N/A"}, {"ROCE_CC_PRIO_MASK_P1": "٣"}):
+        unknown = judge_mask(PORT, Firmware(values, "mstconfig is not installed"), 3)
         assert unknown.verdict == "unknown" and "default is 255" in unknown.cause and not unknown.remedy
-    assert current_values("Configurations:   Next Boot\n   ROCE_CC_PRIO_MASK_P1    255\n") == {}, "one column: unknown"
+    one = read("Device #1:\n----------\nConfigurations:   Next Boot\n   ROCE_CC_PRIO_MASK_P1    255\n")
+    assert one.values == {} and one.reason, "one column: unknown"
+
+
+def read(text: str) -> Firmware:
+    """What a card is known for by this output."""
+    return read_firmware(t.cast("t.Any", FakeHost(outputs={"mstconfig -d 0000:17:00.0 -e query": text})), PORT.pci)
+
+
+def test_the_second_port_of_a_card_is_judged_by_its_own_mask_and_the_card_is_asked_once() -> None:
+    ports = (PORT, Port("mlx5_1", 1, "ens1f1np1", pci="0000:17:00.1", driver="mlx5_core"))
+    host = FakeHost(outputs={"mlxconfig -d 0000:17:00.0 -e query": QUERY})
+    host.missing_tools = {"mstconfig"}
+    found = [
+        f for f in diagnose(t.cast("t.Any", host), Context(ports, parse_policy({}), {})) if f.check == "ecn_firmware"
+    ]
+    assert {f.port: f.verdict for f in found} == {"ens1np0": "fail", "ens1f1np1": "pass"}
+    assert found[1].evidence == "mlxconfig -d 0000:17:00.1 -e query ROCE_CC_PRIO_MASK_P2 (current)"
+    assert len(host.ran) == 1
 
 
 def test_another_algorithm_is_possible_or_ruled_out() -> None:
-    maybe = judge_algorithm(PORT, "False(0)")
+    maybe = judge_algorithm(PORT, Firmware({"ROCE_CC_LEGACY_DCQCN": "False(0)"}))
     assert maybe.verdict == "unknown" and "RTT-based" in maybe.cause and "PPCC" in maybe.remedy
-    assert judge_algorithm(PORT, "True(1)").verdict == "pass"
+    assert judge_algorithm(PORT, Firmware({"ROCE_CC_LEGACY_DCQCN": "True(1)"})).verdict == "pass"
 
 
 def findings(host: FakeHost) -> dict[str, str]:
@@ -122,7 +142,7 @@ def test_a_node_with_the_kernels_own_driver() -> None:
     refused = (3, "-E- Failed to open the device\n", "")
     assert findings(FakeHost(outputs={query: refused})) == {"ecn_firmware": "unknown"}
     without = FakeHost()
-    without.missing_tools = {"mstconfig"}
+    without.missing_tools = {"mstconfig", "mlxconfig"}
     assert findings(without) == {"ecn_firmware": "unknown"}
 
 
@@ -134,7 +154,7 @@ def test_a_node_with_the_driver_of_ofed() -> None:
             "/etc/nccl.conf": "# ours\nNCCL_IB_TC=106\n",
         }
     )
-    host.missing_tools = {"mstconfig"}
+    host.missing_tools = {"mstconfig", "mlxconfig"}
     assert findings(host) == {"forced_class": "pass", "nccl_traffic_class": "pass"}
     host.files["/root/.nccl.conf"] = "NCCL_IB_TC=0\n"
     assert findings(host) == {"forced_class": "pass", "nccl_traffic_class": "fail"}, "root's own file goes first"
@@ -144,3 +164,19 @@ def test_a_virtual_function_is_skipped() -> None:
     host = FakeHost()
     host.links["/sys/class/net/ens1np0/device/physfn"] = "/sys/devices/pci0000:00/0000:17:00.0"
     assert findings(host) == {"ecn": "skipped"}
+
+
+def test_of_a_bond_the_firmware_of_each_port_is_judged_and_the_class_of_the_whole() -> None:
+    member = Port("mlx5_bond_0", 1, "ens1np0", pci="0000:17:00.0", driver="mlx5_core", kind="port of a RoCE LAG")
+    host = FakeHost(
+        {"/sys/class/infiniband/mlx5_bond_0/tc/1/traffic_class": "Global tclass=104\n"},
+        {"mstconfig -d 0000:17:00.0 -e query": QUERY},
+    )
+    context = Context((Port("mlx5_bond_0", 1, "bond0", kind="bond", members=(member,)),), parse_policy({}), {})
+    found = {(f.check, f.port): f.verdict for f in diagnose(t.cast("t.Any", host), context)}
+    assert found == {
+        ("ecn_firmware", "ens1np0"): "fail",
+        ("congestion_algorithm", "ens1np0"): "unknown",
+        ("forced_class_ecn", "bond0"): "unknown",
+        ("nccl_traffic_class", "bond0"): "unknown",
+    }

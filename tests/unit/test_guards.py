@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from ansible_collections.lossless.roce.plugins.module_utils.guards import busy_ports, management_netdevs
 from ansible_collections.lossless.roce.plugins.module_utils.ports import Port
 from fake_host import FakeHost
@@ -51,6 +52,58 @@ def test_only_the_default_route_counts_among_routes() -> None:
 
 def test_a_console_without_routes_reserves_nothing() -> None:
     assert management_netdevs(FakeHost()) == {}
+
+
+def port_with_devices() -> FakeHost:
+    """ens1np0 with a virtual function whose slot is another one (mlx5_9), a subfunction (mlx5_2), and a stranger."""
+    host = FakeHost(outputs={"rdma -j resource show qp": "[]"})
+    bus = "/sys/devices/pci0000:16"
+    host.links = {
+        "/sys/class/infiniband/mlx5_0/device": f"{bus}/0000:17:00.0",
+        "/sys/class/infiniband/mlx5_1/device": f"{bus}/0000:18:00.0",
+        "/sys/class/infiniband/mlx5_2/device": f"{bus}/0000:17:00.0/mlx5_core.sf.4",
+        "/sys/class/infiniband/mlx5_9/device": f"{bus}/0000:17:01.2",
+        "/sys/class/infiniband/mlx5_9/device/physfn": f"{bus}/0000:17:00.0",
+    }
+    return host
+
+
+PORT = Port("mlx5_0", 1, "ens1np0", pci="0000:17:00.0")
+
+
+@pytest.mark.parametrize("ibdev", ["mlx5_0", "mlx5_2", "mlx5_9"])
+def test_a_job_on_a_virtual_function_or_subfunction_makes_the_port_busy(ibdev: str) -> None:
+    host = port_with_devices()
+    host.outputs["rdma -j resource show qp"] = json.dumps([{"ifname": ibdev, "lqpn": 18, "pid": 7, "comm": "train"}])
+    assert busy_ports(host, [PORT]) == {"ens1np0": f"busy: RDMA queue pairs on {ibdev} belong to train (pid 7)"}
+
+
+def test_a_process_that_holds_the_verbs_device_makes_the_port_busy() -> None:
+    host = port_with_devices()
+    host.files |= {f"/sys/class/infiniband_verbs/uverbs{n}/ibdev": f"mlx5_{n}\n" for n in (0, 1)}
+    host.opened = [("/dev/infiniband/rdma_cm", "x", 1), ("/dev/infiniband/uverbs1", "other", 5)]
+    assert busy_ports(host, [PORT]) == {}
+    host.opened.append(("/dev/infiniband/uverbs0", "python3", 7))
+    assert busy_ports(host, [PORT]) == {"ens1np0": "busy: the verbs device of mlx5_0 is held open by python3 (pid 7)"}
+    host.outputs["rdma -j resource show qp"] = json.dumps([{"ifname": "mlx5_0", "pid": 7, "comm": "python3"}])
+    assert busy_ports(host, [PORT]) == {"ens1np0": "busy: RDMA queue pairs on mlx5_0 belong to python3 (pid 7)"}
+
+
+def test_a_job_on_another_card_makes_no_port_busy() -> None:
+    host = port_with_devices()
+    host.outputs["rdma -j resource show qp"] = json.dumps([{"ifname": "mlx5_1", "lqpn": 18, "pid": 7, "comm": "x"}])
+    assert busy_ports(host, [PORT]) == {}
+
+
+def test_a_virtual_machine_s_function_counts_as_busy() -> None:
+    host = port_with_devices()
+    host.links["/sys/bus/pci/devices/0000:17:00.0/virtfn8"] = "/sys/devices/pci0000:16/0000:17:01.2"
+    link = "/sys/bus/pci/devices/0000:17:00.0/virtfn8/driver"
+    host.links[link] = "/sys/bus/pci/drivers/mlx5_core"
+    assert busy_ports(host, [PORT]) == {}
+    host.links[link] = "/sys/bus/pci/drivers/vfio-pci"
+    told = busy_ports(host, [PORT])["ens1np0"]
+    assert "could not be found out" in told and "0000:17:01.2 belongs to vfio-pci" in told
 
 
 def test_what_cannot_be_found_out_counts_as_busy() -> None:

@@ -160,3 +160,10 @@ def test_a_file_that_somebody_named_is_regular_and_not_too_large(tmp_path: Path)
     ):
         with pytest.raises(HostError, match=words):
             Host().read_named(path)
+
+
+def test_who_holds_a_file_below_a_folder(tmp_path: Path) -> None:
+    assert Host().holders(str(tmp_path)) == []
+    with (tmp_path / "uverbs0").open("w"):
+        ((path, comm, pid),) = Host().holders(str(tmp_path))
+    assert (path, pid) == (str(tmp_path / "uverbs0"), os.getpid()) and comm

@@ -76,6 +76,17 @@ def test_every_bridge_above_a_port_is_looked_at() -> None:
     assert f"setpci -s {ROOT_PORT} ECAP_ACS+6.w=0000" in finding.remedy
 
 
+def bonded() -> Context:
+    """A bond that NIC is a port of."""
+    member = Port("mlx5_bond_0", 1, "ens1np0", pci=NIC, kind="port of a RoCE LAG")
+    return Context((Port("mlx5_bond_0", 1, "bond0", kind="bond", members=(member,)),), None, {"gpus": []})
+
+
+def test_the_bridges_above_a_bond_s_ports_are_looked_at() -> None:
+    (finding,) = acs.diagnose(acs_host(listing("lspci-vvv-acs-on.txt")), bonded())
+    assert finding.verdict == "fail" and ROOT_PORT in finding.cause
+
+
 def test_acs_unreadable_is_unknown() -> None:
     (finding,) = acs.diagnose(acs_host(listing("lspci-vvv-no-root.txt")), context())
     assert finding.verdict == "unknown" and "root" in finding.cause
@@ -168,6 +179,13 @@ def test_iommu_of_a_node() -> None:
     assert finding.verdict == "fail" and "baseline_iommu: passthrough" in finding.remedy
     (finding,) = iommu.diagnose(FakeHost({"/proc/cmdline": "", "/sys/class/iommu/dmar0/x": ""}), context())
     assert finding.verdict == "unknown"  # no such PCI function
+
+
+def test_an_iommu_that_translates_a_bond_s_port_is_seen() -> None:
+    files = {"/proc/cmdline": "", "/sys/class/iommu/dmar0/x": ""}
+    files[f"/sys/bus/pci/devices/{NIC}/iommu_group/type"] = "DMA\n"
+    (finding,) = iommu.diagnose(FakeHost(files), bonded())
+    assert finding.verdict == "fail" and NIC in finding.cause
 
 
 # --- packet filter ------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from ..errors import RoceError
 from ..findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from ..parsers.acs import Function, parse_acs
 from ..pci_tree import bridges_above
+from ..ports import functions_of
 
 if t.TYPE_CHECKING:
     from ..host import Host
@@ -26,7 +27,8 @@ REDIRECTING = ("ReqRedir", "CmpltRedir", "UpstreamFwd", "EgressCtrl")
 
 def diagnose(host: Host, context: Context) -> list[Finding]:
     """One finding on the bridges that the option acs_bridges names, or all above declared ports and GPUs."""
-    devices = [*(port.pci for port in context.ports), *(gpu["pci"] for gpu in context.facts.get("gpus", []))]
+    own = [pci for port in context.ports for pci in functions_of(port)]
+    devices = [*own, *(gpu["pci"] for gpu in context.facts.get("gpus", []))]
     bridges = context.options.get("acs_bridges") or bridges_above(host, devices)
     if not bridges:
         return [

@@ -6,11 +6,15 @@ from __future__ import annotations
 
 import re
 import typing as t
+from dataclasses import dataclass
 
-from ..errors import ParseError, RoceError
+from ..errors import RoceError
 from ..findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
-from ..parsers.mstconfig import parse_query
+from ..mlx5.nvconfig import find_tools, query
+from ..port_kinds import BOND, LAG_PORT
+from ..ports import with_members
 from ..settings.cc_files import ofed_path
+from ..settings.ecn import mask_name
 from ..settings.traffic_class import TrafficClass
 from .nccl_env import FILES, on_disk, that_count
 
@@ -19,25 +23,49 @@ if t.TYPE_CHECKING:
     from ..ports import Port
     from .base import Context
 
-_MASK, _LEGACY = "ROCE_CC_PRIO_MASK_P1", "ROCE_CC_LEGACY_DCQCN"
+_LEGACY = "ROCE_CC_LEGACY_DCQCN"
 _GPU_MADE = ("NCCL_GIN_IB_TC", "NCCL_IB_TC")
 
 
 def diagnose(host: Host, context: Context) -> list[Finding]:
-    """Findings on every declared port."""
-    return [finding for port in context.ports for finding in _port_findings(host, context, port)]
+    """Findings on every declared port: of a bond, on the firmware of its ports and the class of its RDMA device."""
+    cards: dict[str, Firmware] = {}
+    return [finding for port in with_members(context.ports) for finding in _port_findings(host, context, port, cards)]
 
 
-def _port_findings(host: Host, context: Context, port: Port) -> t.Iterator[Finding]:
+@dataclass(frozen=True)
+class Firmware:
+    """What is known of a card: NV values in use by name, or none and the reason; ``tool`` is what was asked."""
+
+    values: t.Mapping[str, str]
+    reason: str = ""
+    tool: str = "mstconfig"
+
+
+def _port_findings(host: Host, context: Context, port: Port, cards: dict[str, Firmware]) -> t.Iterator[Finding]:
     if host.exists(f"/sys/class/net/{port.netdev}/device/physfn"):
         yield judge_virtual_function(port.netdev)
         return
-    values, reason = firmware_values(host, port.pci)
+    if port.kind != BOND:
+        yield from _firmware_findings(host, context, port, cards)
+    if port.kind != LAG_PORT:
+        yield from _class_findings(host, context, port)
+
+
+def _firmware_findings(host: Host, context: Context, port: Port, cards: dict[str, Firmware]) -> t.Iterator[Finding]:
+    """``cards`` holds what is known already: a query takes seconds, and tells of all ports of a card."""
+    card = port.pci.rpartition(".")[0]
+    if card not in cards:
+        cards[card] = read_firmware(host, port.pci)
+    firmware = cards[card]
     policy = context.policy_of(port.netdev)
     if policy and not host.exists(ofed_path(port, "np", "enable")):
-        yield judge_mask(port, values.get(_MASK), reason, policy.data_prio)
-    if _LEGACY in values:
-        yield judge_algorithm(port, values[_LEGACY])
+        yield judge_mask(port, firmware, policy.data_prio)
+    if _LEGACY in firmware.values:
+        yield judge_algorithm(port, firmware)
+
+
+def _class_findings(host: Host, context: Context, port: Port) -> t.Iterator[Finding]:
     try:
         tclass = TrafficClass().read(host, port)["tclass"]
     except RoceError:  # not OFED's driver: nothing is forced; what is unreadable is the setting's own finding
@@ -48,22 +76,15 @@ def _port_findings(host: Host, context: Context, port: Port) -> t.Iterator[Findi
         yield judge_gpu_made(port.netdev, tclass, variables, whole=False)
 
 
-def firmware_values(host: Host, pci: str) -> tuple[dict[str, str], str]:
-    """Current NV parameters of a card by name, or none and the reason."""
-    if host.which("mstconfig") is None:
-        return {}, "mstconfig is not installed (package mstflint)"
-    done = host.run("mstconfig", "-d", pci, "-e", "query", check=False)
-    values = current_values(done.out)
-    return values, "" if values else f"mstconfig -d {pci}: {done.text()[:200]}"
-
-
-def current_values(text: str) -> dict[str, str]:
-    """Name -> value in use, of the one card that was asked."""
+def read_firmware(host: Host, pci: str) -> Firmware:
+    """What the firmware of a card runs with."""
     try:
-        devices = parse_query(text).devices
-    except ParseError:
-        return {}
-    return {name: p.current for device in devices[:1] for name, p in device.parameters.items() if p.current}
+        tools = find_tools(host)
+        parameters = query(host, tools, pci).parameters
+    except RoceError as exc:
+        return Firmware({}, str(exc))
+    values = {name: parameter.current for name, parameter in parameters.items() if parameter.current}
+    return Firmware(values, "" if values else "the firmware shows the values of the next boot only", tools.config)
 
 
 def _map_and_pfc(context: Context, port: Port) -> tuple[dict[int, int], list[int] | None]:
@@ -88,8 +109,11 @@ def judge_virtual_function(netdev: str) -> Finding:
     )
 
 
-def judge_mask(port: Port, mask: str | None, reason: str, prio: int) -> Finding:
+def judge_mask(port: Port, firmware: Firmware, prio: int) -> Finding:
     """Whether the firmware has congestion control on for the data's priority, where the driver has no switch."""
+    name = mask_name(port.pci)
+    mask = firmware.values.get(name)
+    reason = firmware.reason or f"{name} is {mask or 'not shown'}"
     known = mask is not None and re.fullmatch(r"[0-9]{1,3}", mask)
     on = bool(known and int(mask or 0) >> prio & 1)
     return Finding(
@@ -97,9 +121,9 @@ def judge_mask(port: Port, mask: str | None, reason: str, prio: int) -> Finding:
         verdict=PASS if on else FAIL if known else UNKNOWN,
         observed=int(mask or 0) if known else mask,
         expected=f"a mask with bit {prio} ({1 << prio})",
-        evidence=f"mstconfig -d {port.pci} -e query {_MASK} (current)",
+        evidence=f"{firmware.tool} -d {port.pci} -e query {name} (current)",
         cause="" if on else _mask_cause(port, bool(known), prio, reason),
-        remedy=f"module lossless.roce.mlx5_firmware with {_MASK}: 255, then a reset of the card"
+        remedy=f"module lossless.roce.mlx5_firmware with {name}: 255, then a reset of the card"
         if known and not on
         else "",
         port=port.netdev,
@@ -112,15 +136,16 @@ def _mask_cause(port: Port, known: bool, prio: int, reason: str) -> str:
     return f"the driver has no switch per priority, and the firmware's mask is unknown ({reason}); its default is 255"
 
 
-def judge_algorithm(port: Port, legacy: str) -> Finding:
+def judge_algorithm(port: Port, firmware: Firmware) -> Finding:
     """Whether DCQCN is what slows senders down. False only means that another algorithm may have been put in."""
+    legacy = firmware.values[_LEGACY]
     dcqcn = legacy.startswith("True")
     return Finding(
         check="congestion_algorithm",
         verdict=PASS if dcqcn else UNKNOWN,
         observed=legacy,
         expected="DCQCN, if its parameters are to count",
-        evidence=f"mstconfig -d {port.pci} -e query {_LEGACY} (current)",
+        evidence=f"{firmware.tool} -d {port.pci} -e query {_LEGACY} (current)",
         cause=""
         if dcqcn
         else "the card can run RTT-based congestion control, which ignores DCQCN's parameters; register PPCC tells",

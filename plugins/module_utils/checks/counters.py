@@ -14,6 +14,8 @@ import typing as t
 from ..errors import PolicyError, RoceError
 from ..findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from ..parsers.statistics import growth, parse_statistics
+from ..port_kinds import BOND, LAG_PORT
+from ..ports import with_members
 
 if t.TYPE_CHECKING:
     from ..host import Host
@@ -79,20 +81,22 @@ def diagnose(host: Host, context: Context) -> list[Finding]:
     interval = float(context.options.get("interval", INTERVAL_S))
     if not 0 <= interval <= _LONGEST_S:
         raise PolicyError(f"interval: {interval:g} … 0 to {_LONGEST_S} seconds was expected")
-    before = {port: read(host, port) for port in context.ports}
+    ports = with_members(context.ports)
+    before = {port: read(host, port) for port in ports}
     host.sleep(interval)
-    after = {port: read(host, port) for port in context.ports}
+    after = {port: read(host, port) for port in ports}
     found: list[Finding] = []
-    for port in context.ports:
-        policy = context.policy_of(port.netdev)
+    for port in ports:
+        # Pause and priorities are counted by a bond's ports, what becomes of RDMA requests by the bond.
+        policy = None if port.kind == BOND else context.policy_of(port.netdev)
         prio, lossless = (policy.data_prio, bool(policy.pfc)) if policy else (None, False)
         found += judge(port.netdev, before[port], after[port], data_prio=prio, lossless=lossless, interval=interval)
     return found
 
 
 def read(host: Host, port: Port) -> Counters:
-    """Counters of the netdev and of the RDMA port; of what can't be read there are none."""
-    rdma = read_rdma(host, port)
+    """Counters of the netdev and of the RDMA port (a bond's port has none); of what can't be read there are none."""
+    rdma = {} if port.kind == LAG_PORT else read_rdma(host, port)
     try:
         return {**parse_statistics(host.run("ethtool", "-S", port.netdev).out), **rdma}
     except RoceError:

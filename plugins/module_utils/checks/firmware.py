@@ -13,9 +13,13 @@ from ..mlx5.devices import Device, select_devices
 from ..mlx5.nvconfig import Tools, find_tools, query, query_argv
 from ..mlx5.versions import read_versions
 from ..parsers.mstconfig import Parameter, same_value, split_value
+from ..port_kinds import LAG_PORT
+from ..ports import with_members
+from ..settings.dcbx import Dcbx
 
 if t.TYPE_CHECKING:
     from ..host import Host
+    from ..ports import Port
     from .base import Context
 
 RESET = "reset the firmware (module mlx5_firmware with reset: if_pending) or reboot, when no job runs"
@@ -218,7 +222,7 @@ def diagnose(host: Host, context: Context) -> list[Finding]:
     except RoceError as exc:
         return [*found, tool_missing(str(exc))]
     for device in devices:
-        found += _device_findings(host, tools, device, _host_owns_dcbx(device, context))
+        found += _device_findings(host, tools, device, _host_owns_dcbx(host, device, context))
     return found
 
 
@@ -234,13 +238,25 @@ def _device_findings(host: Host, tools: Tools, device: Device, host_owns: bool |
     return [judge_pending(device, parameters, evidence), *([dcbx] if dcbx else [])]
 
 
-def _host_owns_dcbx(device: Device, context: Context) -> bool | None:
-    """Whether every port of the device leaves DCBX to the host, as far as the facts tell."""
+def _host_owns_dcbx(host: Host, device: Device, context: Context) -> bool | None:
+    """Whether every port of the device leaves DCBX to the host, as far as is known; facts omit the ports of a bond."""
     owners = [
         port.get("settings", {}).get("dcbx", {}).get("owner")
         for port in context.facts.get("ports", [])
         if port.get("netdev") in device.netdevs
     ]
+    owners += [_dcbx_owner(host, port) for port in with_members(device.ports) if _is_bonded(port, device)]
     if not owners or any(owner is None for owner in owners):
         return None
     return set(owners) == {"host"}
+
+
+def _is_bonded(port: Port, device: Device) -> bool:
+    return port.kind == LAG_PORT and port.netdev in device.netdevs
+
+
+def _dcbx_owner(host: Host, port: Port) -> str | None:
+    try:
+        return str(Dcbx().read(host, port)["owner"])
+    except RoceError:
+        return None

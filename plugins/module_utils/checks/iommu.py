@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ..errors import RoceError
 from ..findings import FAIL, PASS, PENDING, SKIPPED, UNKNOWN, Finding
+from ..ports import functions_of
 
 if t.TYPE_CHECKING:
     from ..host import Host
@@ -42,7 +43,7 @@ class Seen:
 def diagnose(host: Host, context: Context) -> list[Finding]:
     """One finding on the declared ports and the GPUs together."""
     devices = [
-        *(port.pci for port in context.ports if port.pci),
+        *(pci for port in context.ports for pci in sorted(functions_of(port))),
         *(gpu["pci"] for gpu in context.facts.get("gpus", [])),
     ]
     try:

@@ -40,6 +40,7 @@ _PLUGINS = {
 _RUNC = '"io.containerd.runc.v2"'
 _NVIDIA_BINARY = "/usr/bin/nvidia-container-runtime"
 _LIMIT = re.compile(r"^Max locked memory\s+(\S+)\s+(\S+)", re.MULTILINE)
+_SETS_LIMIT = re.compile(r"\s*LimitMEMLOCK\s*=")
 
 Written = dict[Path, str]
 
@@ -151,12 +152,9 @@ class Containerd(Engine):
         if edit:
             plan.edits.append(edit)
         if options.memlock == "unlimited" and service.memlock != "infinity":
-            text = host.read_optional(DROP_IN)
-            if text != DROP_IN_TEXT:
-                plan.edits.append(FileEdit(DROP_IN, text, DROP_IN_TEXT))
-            plan.folders.append(DROP_IN_FOLDER)
-            plan.daemon_reload = True
-        stale = options.memlock == "unlimited" and service.active and running_memlock(host, service) != "unlimited"
+            _plan_memlock(host, service, plan)
+        raised = options.memlock == "unlimited" and service.memlock == "infinity"
+        stale = raised and service.active and running_memlock(host, service) != "unlimited"
         if service.active and (plan.edits or plan.daemon_reload or stale):
             plan.action = RESTART
         return plan
@@ -252,6 +250,30 @@ def judge_kubelet(effective: Written, kubelet: str | None) -> list[Finding]:
             "cgroup_driver: systemd here and cgroupDriver: systemd in kubelet's file",
         )
     ]
+
+
+def _plan_memlock(host: Host, service: Service, plan: Plan) -> None:
+    """Add our drop-in to the plan. Raises RoceError where it stands, or would stand, and does not count."""
+    text = host.read_optional(DROP_IN)
+    overriding = _overriding(host, service)
+    if overriding or (text == DROP_IN_TEXT and not service.reload_due):
+        raise RoceError(
+            f"containerd: LimitMEMLOCK is {service.memlock} by {overriding or 'systemctl cat containerd'} … infinity,"
+            f" as {DROP_IN} sets it, was expected; nothing was changed (take the line out there, or memlock: keep)"
+        )
+    if text != DROP_IN_TEXT:
+        plan.edits.append(FileEdit(DROP_IN, text, DROP_IN_TEXT))
+        plan.folders.append(DROP_IN_FOLDER)
+    plan.daemon_reload = True
+
+
+def _overriding(host: Host, service: Service) -> str:
+    """The drop-in that sets a finite limit after ours; empty without one. They count by name, whatever the folder."""
+    own = DROP_IN.rpartition("/")[2]
+    later = [path for path in service.files[1:] if path.rpartition("/")[2] > own]
+    lines = [(path, line) for path in later for line in (host.read_optional(path) or "").splitlines()]
+    setting = [(path, line.partition("=")[2].strip()) for path, line in lines if _SETS_LIMIT.match(line)]
+    return setting[-1][0] if setting and setting[-1][1] != "infinity" else ""
 
 
 def running_memlock(host: Host, service: Service) -> str:

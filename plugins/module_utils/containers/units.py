@@ -14,7 +14,7 @@ if t.TYPE_CHECKING:
 
 _PROPERTIES = (
     "LoadState,ActiveState,MainPID,InvocationID,ExecStart,Environment,EnvironmentFiles,DropInPaths,FragmentPath,"
-    "LimitMEMLOCK"
+    "LimitMEMLOCK,NeedDaemonReload"
 )
 _ARGV = re.compile(r"argv\[\]=(.*?) ; ignore_errors=", re.DOTALL)
 _VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
@@ -25,7 +25,12 @@ Flags = dict[str, list[str]]
 
 @dataclass(frozen=True)
 class Service:
-    """One service. ``argv`` is what systemd will start, with the variables of its unit put in."""
+    """One service.
+
+    argv: what systemd will start, with the variables of its unit put in
+    files: the unit's file, and its drop-ins in the order in which they count
+    reload_due: files have changed since systemd read them
+    """
 
     name: str
     there: bool
@@ -35,6 +40,7 @@ class Service:
     argv: tuple[str, ...]
     files: tuple[str, ...]
     memlock: str
+    reload_due: bool = False
 
     def flags(self) -> Flags:
         """Its flags with their values, by name without dashes; a lone flag has the value ``""``."""
@@ -84,6 +90,7 @@ def service(name: str, shown: dict[str, list[str]], environment: dict[str, str])
         argv=_expanded(command.group(1) if command else "", {**own, **environment}),
         files=tuple(_words(f"{one('FragmentPath')} {one('DropInPaths')}")),
         memlock=one("LimitMEMLOCK"),
+        reload_due=one("NeedDaemonReload") == "yes",
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..errors import PolicyError, RoceError
 from ..guards import busy_ports, management_netdevs
 from ..parsers.rdma import natural
-from ..ports import Port, find_ports
+from ..ports import Port, find_ports, functions_of, with_members
 
 if t.TYPE_CHECKING:
     from ..host import Host
@@ -24,7 +24,10 @@ _PAUSE_S = 0.5
 
 @dataclass(frozen=True)
 class Device:
-    """One PCI function with the mlx5 driver."""
+    """One PCI function with the mlx5 driver.
+
+    ports: the RDMA ports that stand on it, the one of a bond that it is in included
+    """
 
     pci: str
     netdevs: tuple[str, ...] = ()
@@ -51,10 +54,10 @@ def find_devices(host: Host) -> list[Device]:
         link = f"/sys/class/net/{name}/device"
         if host.exists(f"{link}/driver") and _base(host.realpath(f"{link}/driver")) == DRIVER:
             netdevs.setdefault(_base(host.realpath(link)), []).append(name)
-    ports = [port for port in _ports(host) if port.pci and port.driver == DRIVER]
-    addresses = sorted({*netdevs, *(port.pci for port in ports)})
+    ports = [port for port in _ports(host) if DRIVER in [each.driver for each in with_members([port])]]
+    addresses = sorted({*netdevs, *(pci for port in ports for pci in functions_of(port))})
     return [
-        Device(pci, tuple(netdevs.get(pci, ())), tuple(port for port in ports if port.pci == pci))
+        Device(pci, tuple(netdevs.get(pci, ())), tuple(port for port in ports if pci in functions_of(port)))
         for pci in addresses
         if _PCI.fullmatch(pci)
     ]
@@ -128,8 +131,16 @@ def why_untouchable(host: Host, devices: t.Sequence[Device]) -> str:
 
 
 def on_card_of(host: Host, device: Device) -> list[Device]:
-    """The device and its siblings on the same card."""
-    return [other for other in find_devices(host) if other.card == device.card] or [device]
+    """The device and its siblings on the same card, virtual functions included."""
+    card = _card_of(host, device)
+    return [other for other in find_devices(host) if _card_of(host, other) == card] or [device]
+
+
+def _card_of(host: Host, device: Device) -> str:
+    """The card's part of the address of the physical function: virtual ones have slots and buses of their own."""
+    if not is_virtual_function(host, device):
+        return device.card
+    return _base(host.realpath(f"/sys/bus/pci/devices/{device.pci}/physfn")).rpartition(".")[0]
 
 
 def wait_for_return(host: Host, devices: t.Sequence[Device]) -> str:

@@ -85,5 +85,11 @@ def _why_none(port: Port) -> str:
     return (
         f"{port.netdev}: the kernel's own mlx5 driver cannot switch ECN by priority while it runs (OFED's can):"
         " the firmware's ROCE_CC_PRIO_MASK decides at boot, and its default is 255, all priorities on"
-        f" (mstconfig -d {port.pci or 'PCI_ADDRESS'} -e query ROCE_CC_PRIO_MASK_P1)"
+        f" (mstconfig -d {port.pci or 'PCI_ADDRESS'} -e query {mask_name(port.pci)})"
     )
+
+
+def mask_name(pci: str) -> str:
+    """The firmware's mask of the port with that PCI address: the functions of a card are its ports, in order."""
+    function = pci.rpartition(".")[2]
+    return f"ROCE_CC_PRIO_MASK_P{int(function) + 1 if function.isdigit() else 1}"

@@ -150,3 +150,24 @@ def test_garbage_is_no_counter_of_any_consequence(text: str) -> None:
     seen = parse_statistics(text)
     assert all(isinstance(value, int) and value >= 0 for value in seen.values())
     counters.judge("p", seen, seen, data_prio=3, lossless=True)
+
+
+def test_of_a_bond_pause_is_judged_by_its_ports_and_requests_by_its_rdma_device() -> None:
+    members = tuple(Port("mlx5_bond_0", 1, name, kind="port of a RoCE LAG") for name in ("ens1np0", "ens2np0"))
+    ports = (Port("mlx5_bond_0", 1, "bond0", kind="bond", members=members),)
+    host = FakeHost({"/sys/class/infiniband/mlx5_bond_0/ports/1/hw_counters/out_of_sequence": "7\n"})
+    host.outputs = {
+        "ethtool -S bond0": (1, "", "no stats available"),
+        "ethtool -S ens1np0": "NIC statistics:\n     tx_global_pause: 5\n     rx_global_pause: 0\n",
+        "ethtool -S ens2np0": "NIC statistics:\n     tx_global_pause: 0\n     rx_prio3_pause: 1\n",
+    }
+    found = counters.diagnose(host, Context(ports, parse_policy({}), {}))
+    assert {(f.port, f.verdict) for f in found if f.check == "pause_frames"} == {
+        ("ens1np0", "fail"),
+        ("ens2np0", "pass"),
+    }
+    assert {f.port: f.observed["since_start"] for f in found if f.check == "counters"} == {
+        "bond0": {"out_of_sequence": 7},
+        "ens1np0": {},
+        "ens2np0": {},
+    }

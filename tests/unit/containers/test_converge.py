@@ -27,7 +27,7 @@ CASES = RECORDED / "cases"
 DUMP = (RECORDED / "containers" / "containerd-1.7.24-config-dump.toml").read_text()
 PROPERTIES = (
     "LoadState,ActiveState,MainPID,InvocationID,ExecStart,Environment,EnvironmentFiles,DropInPaths,FragmentPath,"
-    "LimitMEMLOCK"
+    "LimitMEMLOCK,NeedDaemonReload"
 )
 DAEMON_JSON = "/etc/docker/daemon.json"
 VERBS = {
@@ -53,6 +53,8 @@ class Node(FakeHost):
         self.loaded = self.files.get(DAEMON_JSON, "{}")
         self.limit = "8388608"
         self.unit_limit = "8388608"
+        self.drop_ins: list[str] = []
+        self.reload_due = False
 
     def run(self, *argv: str, check: bool = True, timeout: float = 60.0) -> t.Any:
         line = " ".join(argv)
@@ -93,12 +95,14 @@ class Node(FakeHost):
         return (
             f"LoadState=loaded\nActiveState={'active' if self.active else 'inactive'}\nMainPID=7\n"
             f"InvocationID={self.invocation}\nLimitMEMLOCK={self.unit_limit}\nFragmentPath=/lib/{unit}\n"
+            f"DropInPaths={' '.join(self.drop_ins)}\nNeedDaemonReload={'yes' if self.reload_due else 'no'}\n"
             f"ExecStart={{ path={binary} ; argv[]={binary} {flags} ; ignore_errors=no ; }}\n"
         )
 
     def _systemctl(self, action: str, _unit: str) -> t.Any:
         if action == "daemon-reload" and containerd.DROP_IN in self.files:
             self.unit_limit = "infinity"
+            self.reload_due = False
         if action == "restart":
             if not self.starts:
                 self.starts = True
@@ -332,6 +336,35 @@ def newer(node: Node, version: str) -> None:
     node._dump = lambda argv: (  # type: ignore[method-assign]
         dump.replace("enable_cdi = false", "enable_cdi = true") if "enable_cdi" in node.files[argv[2]] else dump
     )
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_a_drop_in_that_overrides_containerd_s_limit_is_named_and_nothing_restarts(written: bool) -> None:
+    other = "/etc/systemd/system/containerd.service.d/99-site.conf"
+    node = Node({other: "[Service]\nLimitMEMLOCK = 8388608\n"})
+    if written:
+        node.files[containerd.DROP_IN] = containerd.DROP_IN_TEXT
+    node.drop_ins = [*([containerd.DROP_IN] if written else []), other]
+    with pytest.raises(RoceError, match=f"LimitMEMLOCK is 8388608 by {other} … infinity"):
+        converge(node, ["containerd"], Options(), dry_run=False)
+    assert not node.did("restart") and not node.did("daemon-reload")
+    assert written or containerd.DROP_IN not in node.files
+
+
+def test_a_drop_in_before_ours_is_no_obstacle_and_the_limit_is_set_once() -> None:
+    early = "/etc/systemd/system/containerd.service.d/10-site.conf"
+    node = Node({early: "[Service]\nLimitMEMLOCK=8388608\n"})
+    node.drop_ins = [early]
+    done = converge(node, ["containerd"], Options(), dry_run=False)
+    assert node.did("restart") == 1 and verdicts(done)["containerd_memlock"] == "pass"
+    assert not converge(node, ["containerd"], Options(), dry_run=False).as_dict()["changed"]
+
+
+def test_a_drop_in_that_systemd_has_not_read_yet_is_taken_over() -> None:
+    node = Node({containerd.DROP_IN: containerd.DROP_IN_TEXT})
+    node.reload_due = True
+    converge(node, ["containerd"], Options(), dry_run=False)
+    assert node.did("daemon-reload") == 1 and node.limit == "unlimited"
 
 
 @pytest.mark.parametrize("version", ["version = 3", "version = 4"])

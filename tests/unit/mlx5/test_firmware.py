@@ -245,6 +245,39 @@ def test_a_reset_is_refused_for_the_management_card_and_under_a_job() -> None:
     assert "carries the management connection" in first and "ib_write_bw (pid 7)" in second
 
 
+def test_a_virtual_function_of_another_slot_is_a_part_of_its_card() -> None:
+    node = Node()
+    link, physfn = "/sys/class/net/ens1v8/device", "/sys/bus/pci/devices/0000:17:01.2/physfn"
+    node.links[link] = "/sys/devices/pci0000:00/0000:17:01.2"
+    node.links[f"{link}/driver"] = "/sys/bus/pci/drivers/mlx5_core"
+    node.links[physfn] = f"/sys/devices/pci0000:00/{A}"
+    node.files["/proc/net/route"] = "Iface\tDest\nens1v8\t00000000\t0\t3\t0\t0\t0\t00000000\n"
+    result = converge(node, Request(parameters={"CNP_DSCP_P1": 46}, devices=(A,), reset=True))
+    assert node.resets == 0
+    assert "ens1v8 carries the management connection" in result.notes()[0]
+
+
+def bonded() -> Node:
+    """Both cards in one bond."""
+    node = Node()
+    node.outputs["rdma -j link show"] = '[{"ifname":"mlx5_bond_0","port":1,"state":"ACTIVE","netdev":"bond0"}]'
+    node.files["/sys/class/net/bond0/uevent"] = "DEVTYPE=bond\n"
+    for netdev in NAMES.values():
+        node.links[f"/sys/class/net/bond0/lower_{netdev}"] = f"/sys/class/net/{netdev}"
+    return node
+
+
+def test_a_job_on_a_bond_keeps_every_card_of_the_bond_from_a_reset() -> None:
+    node = bonded()
+    qps = [{"ifname": "mlx5_bond_0", "lqpn": 18, "pid": 4711, "comm": "python3"}]
+    node.outputs["rdma -j resource show qp"] = json.dumps(qps)
+    result = converge(node, Request(parameters={"CNP_DSCP_P1": 46}, reset=True))
+    assert node.resets == 0
+    pending = [finding for finding in result.findings if finding.check == "firmware_parameter"]
+    assert [finding.port for finding in pending] == ["ens1np0", "ens2np0"]
+    assert all("belong to python3 (pid 4711)" in finding.cause for finding in pending)
+
+
 @pytest.mark.parametrize(
     ("minimum", "verdict"),
     [
@@ -327,6 +360,16 @@ def test_diagnosis_of_the_firmwares_own_dcbx(owner: str | None, verdict: str) ->
     assert diagnose(node, owner)["firmware_dcbx", "ens1np0"] == verdict
     node.cards[B].current["LLDP_NB_DCBX_P1"] = "OFF"
     assert diagnose(node, owner)["firmware_dcbx", "ens2np0"] == "pass"
+
+
+@pytest.mark.parametrize(("host_owns", "verdict"), [(True, "pass"), (False, "fail")])
+def test_diagnosis_of_the_firmwares_own_dcbx_below_a_bond(host_owns: bool, verdict: str) -> None:
+    node = bonded()
+    node.cards[A].current["LLDP_NB_DCBX_P1"] = node.cards[A].next["LLDP_NB_DCBX_P1"] = "True(1)"
+    shown = json.dumps({"ieee": True, **({"host": True} if host_owns else {})})
+    node.outputs["dcb -j dcbx show dev ens1np0"] = node.outputs["dcb -j dcbx show dev ens2np0"] = shown
+    found = {(f.check, f.port): f.verdict for f in check.diagnose(node, Context((), None, {"ports": []}))}
+    assert found[("firmware_dcbx", "ens1np0")] == verdict
 
 
 def test_diagnosis_without_tool_and_with_a_minimum() -> None:
