@@ -37,10 +37,12 @@ def test_the_worker_can_be_read_where_selinux_confines_containers(engine: str) -
         "{{ nccl_smoke_container_prefix }}",
         **own,
         nccl_smoke_engine=engine,
+        nccl_smoke_run="20261203",
         nccl_smoke_image="pytorch-cuda:v2.8",
         nccl_smoke_container_options=["--network=host"],
     )
     folder = "/var/lib/lossless-roce/nccl"
     assert started[:2] == [engine, "run"] and started[-2:] == ["--network=host", "pytorch-cuda:v2.8"]
+    assert "--pull=never" in started and started[started.index("--name") + 1].endswith("-20261203")
     assert started[started.index("--volume") + 1] == f"{folder}:{folder}:ro"
     assert "--security-opt=label=disable" in started
