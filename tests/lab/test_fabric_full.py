@@ -150,8 +150,10 @@ def test_incast_on_a_shaped_port(four: tuple[Lab, Ansible]) -> None:
     seen = finding["observed"]
     assert (finding["host"], finding["port"]) == ("node1", "ens1np0"), run.output
     assert seen["senders"] == ["node2", "node3", "node4"]
-    # All three share one link of 8 Mb/s, and their bytes arrived in the lossless class.
-    assert 0.005 <= seen["gbps_total"] <= 0.0095, finding
+    # All three share one link of 8 Mb/s, and its port counts no more than that; 5 % are the shaper's burst.
+    assert 0.003 <= seen["gbps_received"] <= 0.0084, finding
+    assert seen["gbps_total"] >= 0.005, finding
+    # Their bytes arrived in the lossless class.
     assert seen["deltas"]["receiver rx_prio3_bytes"] > 4_000_000
     assert {"receiver np_cnp_sent", "senders rp_cnp_handled", "receiver rx_discards_phy"} <= set(seen["simulated"])
     assert not {name for name in seen["simulated"] if name.endswith("_bytes")}

@@ -28,7 +28,7 @@ def test_all_sizes_as_people_run_it(ansible: Ansible, node1: Node, node2: Node) 
 
     def end(node: Node) -> None:
         arguments = {"name": node.name, "run": "all-sizes", **common}
-        results[node.name] = ansible.module(node.name, "fabric_bandwidth", arguments, timeout=1200)
+        results[node.name] = ansible.module(node.name, "fabric_bandwidth", arguments, timeout=2000)
 
     other = threading.Thread(target=end, args=(node1,))
     other.start()

@@ -228,10 +228,12 @@ def _run(
     with tell(status):
         before = {} if port is None else read(host, port)
         _meet(host, incast, options, status, outcomes)
+        began = host.now()
         if all(outcome.failure for outcome in outcomes):
             host.sleep(_LINGER_S)  # be seen at the step, or the others would wait for an answer
         else:
             _run_all(host, outcomes, options)
+        seconds = host.now() - began
         after = {} if port is None else read(host, port)
     return {
         "host": status.name,
@@ -239,6 +241,7 @@ def _run(
         "rail": incast.rail,
         "netdev": outcomes[0].test.netdev,
         "runs": [_told_of(outcome) for outcome in outcomes],
+        "seconds": round(seconds, 3),
         **told_counters(before, after, simulated=host.exists(_SIMULATOR)),
     }
 

@@ -52,6 +52,7 @@ class Part:
 
     simulated: those of them that no hardware counted
     runs: {peer, gbps, failure, cause} of each run
+    seconds: from when all had met until the last of its runs was through; 0 where that is not told
     """
 
     host: str
@@ -61,6 +62,7 @@ class Part:
     deltas: t.Mapping[str, int]
     simulated: t.Collection[str] = ()
     runs: t.Sequence[t.Mapping[str, t.Any]] = ()
+    seconds: float = 0.0
 
     def sum(self, pattern: str) -> int | None:
         """What the counters with such names grew by; None when there are none."""
@@ -83,7 +85,7 @@ def parse_parts(raw: t.Any) -> list[Part]:
 
 def _is_part(raw: t.Any) -> bool:
     required = {"host", "role", "rail", "netdev", "deltas"}
-    if not isinstance(raw, dict) or not required <= set(raw) <= {*required, "simulated", "runs"}:
+    if not isinstance(raw, dict) or not required <= set(raw) <= {*required, "simulated", "runs", "seconds"}:
         return False
     deltas, simulated, runs = raw["deltas"], raw.get("simulated", ()), raw.get("runs", ())
     return (
@@ -94,6 +96,7 @@ def _is_part(raw: t.Any) -> bool:
         and isinstance(runs, (list, tuple))
         and all(isinstance(run, dict) and {"gbps", "failure", "cause"} <= set(run) for run in runs)
         and all(run["gbps"] is None or _is_rate(run["gbps"]) for run in runs)
+        and _is_rate(raw.get("seconds", 0))
     )
 
 
@@ -154,6 +157,14 @@ class _Seen:
 
     def rates(self) -> list[float]:
         return [run["gbps"] for part in self.senders for run in part.runs if run.get("gbps") is not None]
+
+    def gbps_received(self) -> float | None:
+        """What came in on the port, of all priorities, by its own counters; None where they or the time are not known.
+
+        The mean of a time in which senders also connect, start and end apart, so never more than the link carries.
+        """
+        received = self.on_receiver(_BYTES.pattern)
+        return None if received is None or not self.receiver.seconds else received * 8e-9 / self.receiver.seconds
 
     def uncounted_loss(self) -> list[str]:
         """Hosts whose counters are lacking, so that a loss might show nowhere.
@@ -439,7 +450,7 @@ def _finding(seen: _Seen, verdict: _Verdict, policy: Policy, lossless: bool | No
     wrong, untold = [*verdict.wrong, *verdict.silent], verdict.untold
     if simulated:
         wrong, untold = verdict.wrong, [*verdict.untold, _SIMULATED]
-    reasons = wrong or untold
+    reasons, received = wrong or untold, seen.gbps_received()
     return Finding(
         check="incast",
         verdict=FAIL if wrong else UNKNOWN if untold else PASS,
@@ -448,6 +459,8 @@ def _finding(seen: _Seen, verdict: _Verdict, policy: Policy, lossless: bool | No
             "port": seen.receiver.netdev,
             "rail": seen.receiver.rail,
             "gbps_total": round(sum(seen.rates()), 6),
+            "gbps_received": None if received is None else round(received, 6),
+            "seconds": seen.receiver.seconds,
             "gbps": {part.host: run.get("gbps") for part in seen.senders for run in part.runs},
             "congested": congested,
             "lossless": lossless,

@@ -123,6 +123,20 @@ def test_the_receiver_serves_each_sender_on_a_port_of_its_own() -> None:
     assert [run["gbps"] for run in part["runs"]] == [None] * 3, "the senders have the figures"
 
 
+def test_the_receiver_tells_how_long_it_took_from_when_all_had_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All have met after 2 s; the last run ends at 12.25 s."""
+    node = Node(0)
+    monkeypatch.setattr(Partners, "gather", lambda self, limit: node.sleep(2.0))
+
+    class Slow(Process):
+        def wait(self, timeout: float) -> Done | None:
+            node.slept = 12.25
+            return super().wait(timeout)
+
+    monkeypatch.setattr(Node, "start", lambda self, *argv: Slow(argv))
+    assert part_of(node, "n0")["part"]["seconds"] == 10.25
+
+
 def test_a_sender_calls_the_receiver_on_the_port_that_is_its_own() -> None:
     node = Node(2, rp_cnp_handled=7)
     node.files["/sys/module/mlx5sim"] = ""

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,19 @@ def test_ecn_holds_the_senders_and_nothing_is_lost() -> None:
     assert seen["deltas"]["receiver np_cnp_sent"] == 4000 and seen["deltas"]["senders rp_cnp_handled"] == 3900
     assert seen["deltas"]["receiver rx_discards_phy"] == 0, "what was looked for and did not grow is shown"
     assert finding.cause == finding.remedy == ""
+
+
+def test_what_the_port_counted_is_told_beside_what_senders_that_took_turns_add_up_to() -> None:
+    """Three averages of 48 Gb/s are more than the link carries; 10^11 bytes in 10 s are not."""
+    receiver, *senders = parts(gbps=48.0)
+    seen = judged([replace(receiver, seconds=10.0), *senders]).observed
+    assert (seen["gbps_total"], seen["gbps_received"], seen["seconds"]) == (144.0, 80.000001, 10.0)
+
+
+def test_no_rate_is_made_up_without_the_time_or_the_bytes() -> None:
+    assert judged(parts()).observed["gbps_received"] is None
+    receiver, *senders = parts(receiver=without(RECEIVER, "rx_prio3_bytes", "rx_prio0_bytes"))
+    assert judged([replace(receiver, seconds=10.0), *senders]).observed["gbps_received"] is None
 
 
 def test_pauses_beside_cnps_are_how_it_is_meant_to_be() -> None:
