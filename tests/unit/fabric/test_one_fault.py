@@ -90,8 +90,8 @@ def fabrics(draw: st.DrawFn, least: int = 2, least_leaves: int = 0) -> Fabric:
     scope = draw(st.sampled_from(["all", "ring", "sample", "reference"]))
     samples, seed = draw(st.integers(1, 4)), draw(st.integers(0, 99))
     tests = scheduled(own, scope=scope, samples=samples, seed=seed, reference="n00")
-    known: Leaves = leaves if least_leaves or draw(st.booleans()) else {}
-    return Fabric(own, leaves, known, tests)
+    told = set(own) if least_leaves else draw(st.sets(st.sampled_from(sorted(own))))
+    return Fabric(own, leaves, {host: leaves[host] for host in told}, tests)
 
 
 @st.composite
