@@ -24,6 +24,7 @@ from ansible_collections.lossless.roce.plugins.module_utils.fabric.incast import
 from ansible_collections.lossless.roce.plugins.module_utils.fabric.schedule import parse_hosts
 from ansible_collections.lossless.roce.plugins.module_utils.host import Done
 from fake_host import FakeHost
+from role_files import evaluate, tasks
 
 PORT = "/sys/class/infiniband/mlx5_0/ports/1"
 EXCHANGED = " local address: LID 0000 QPN 0x0012\n remote address: LID 0000 QPN 0x0013\n"
@@ -349,3 +350,20 @@ def test_from_the_parts_to_the_verdict() -> None:
     assert finding["verdict"] == "pass" and finding["observed"]["gbps_total"] == 97.5
     with pytest.raises(AnsibleFilterError, match="roce_policy"):
         FilterModule().filters()["incast_verdict"](found, planned, {"data_prio": 9})
+
+
+@pytest.mark.parametrize(("selects", "rate"), [("ens1np0", 400), ("mlx5_0", 400), ("rail0", 400), ("ens2np0", 200)])
+def test_it_is_judged_by_the_policy_of_the_port_that_receives(selects: str, rate: int) -> None:
+    """A policy selects a port by its name as declared, its netdev or its RDMA device; else roce_policy holds."""
+    task = tasks("fabric_test", "incast")["Keep the policy of the port that receives"]
+    other = {"name": "ens2np0", "netdev": "ens2np0", "ibdev": "mlx5_1", "rail": 1}
+    policy = evaluate(
+        "fabric_test",
+        task["ansible.builtin.set_fact"]["fabric_test_incast_policy"],
+        **task["vars"],
+        roce_policy={"link_gbps": 200},
+        roce_policies=[{"ports": [selects], "policy": {"link_gbps": 400}}],
+        fabric_test_incast_plan={"receiver": "node1", "rail": 0},
+        fabric_test_info={"declared": [other, {"name": "rail0", "netdev": "ens1np0", "ibdev": "mlx5_0", "rail": 0}]},
+    )
+    assert policy == {"link_gbps": rate}
