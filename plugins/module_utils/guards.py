@@ -21,6 +21,7 @@ _DEVICES = "/sys/bus/pci/devices"
 _RDMA = "/sys/class/infiniband"
 _VERBS = "/sys/class/infiniband_verbs"
 _NODES = "/dev/infiniband"
+_VFIO = "/dev/vfio"
 
 Holders = dict[str, set[tuple[str, int]]]  # RDMA device -> name and number of each process
 
@@ -81,7 +82,7 @@ def busy_ports(host: Host, ports: t.Iterable[Port]) -> dict[str, str]:
     """Netdevs whose RDMA device, or that of a VF or SF on it, is in use by user-space programs -> who uses it.
 
     In use is a device with queue pairs, or whose verbs node is open: a job that starts has no queue pairs yet.
-    A virtual function that is a virtual machine's shows nothing here: its port counts as busy.
+    A virtual function that belongs to vfio-pci is in use while a virtual machine has it open.
     """
     try:
         users = parse_user_qps(host.run("rdma", "-j", "resource", "show", "qp").out)
@@ -91,10 +92,11 @@ def busy_ports(host: Host, ports: t.Iterable[Port]) -> dict[str, str]:
     for user in users:
         with_pairs.setdefault(user["ibdev"], set()).add((user["comm"], user["pid"]))
     with_node = _node_holders(host)
+    virtual_machines = host.holders(_VFIO) if host.exists(_VFIO) else []
     busy = {}
     for port in ports:
         reasons = [text for ibdev in _devices_on(host, port) for text in _use(ibdev, with_pairs, with_node)]
-        reasons += _handed_over(host, port)
+        reasons += _handed_over(host, port, virtual_machines)
         if reasons:
             busy[port.netdev] = "; ".join(reasons)
     return busy
@@ -138,14 +140,27 @@ def _owner(host: Host, ibdev: str) -> str:
     return next((part for part in reversed(path.split("/")) if PCI_ADDRESS.fullmatch(part)), "")
 
 
-def _handed_over(host: Host, port: Port) -> t.Iterator[str]:
-    """What is said of each virtual function of the port that belongs to vfio-pci."""
+def _handed_over(host: Host, port: Port, open_nodes: list[tuple[str, str, int]]) -> t.Iterator[str]:
+    """What is said of each virtual function of the port that belongs to vfio-pci and is in use, or may be."""
     for function in sorted(functions_of(port)):
         for name in host.listdir(f"{_DEVICES}/{function}"):
             link = f"{_DEVICES}/{function}/{name}"
             if name.startswith("virtfn") and host.realpath(f"{link}/driver").rpartition("/")[2] == "vfio-pci":
-                address = host.realpath(link).rpartition("/")[2]
-                yield (
-                    f"whether a job uses the port could not be found out: its virtual function {address} belongs to"
-                    " vfio-pci (a virtual machine)"
-                )
+                yield from _vfio_use(host, link, open_nodes)
+
+
+def _vfio_use(host: Host, link: str, open_nodes: list[tuple[str, str, int]]) -> t.Iterator[str]:
+    """Who has it open: by its IOMMU group, or since Linux 6.6 by itself (drivers/vfio: group.c, device_cdev.c)."""
+    address = host.realpath(link).rpartition("/")[2]
+    group = host.realpath(f"{link}/iommu_group").rpartition("/")[2] if host.exists(f"{link}/iommu_group") else ""
+    nodes = {f"{_VFIO}/devices/{name}" for name in host.listdir(f"{link}/vfio-dev")}
+    if group:
+        nodes |= {f"{_VFIO}/{group}", f"{_VFIO}/noiommu-{group}"}
+    users = {(comm, pid) for path, comm, pid in open_nodes if path in nodes}
+    if users:
+        yield f"busy: virtual function {address} (vfio-pci) is held open by {_names(users)}"
+    elif not nodes:
+        yield (
+            f"whether a job uses the port could not be found out: its virtual function {address} belongs to vfio-pci (a"
+            " virtual machine)"
+        )

@@ -95,13 +95,42 @@ def test_a_job_on_another_card_makes_no_port_busy() -> None:
     assert busy_ports(host, [PORT]) == {}
 
 
-def test_a_virtual_machine_s_function_counts_as_busy() -> None:
+def with_handed_over_function() -> FakeHost:
+    """The port has a virtual function that belongs to vfio-pci, in IOMMU group 42 and as vfio3."""
     host = port_with_devices()
-    host.links["/sys/bus/pci/devices/0000:17:00.0/virtfn8"] = "/sys/devices/pci0000:16/0000:17:01.2"
-    link = "/sys/bus/pci/devices/0000:17:00.0/virtfn8/driver"
-    host.links[link] = "/sys/bus/pci/drivers/mlx5_core"
+    function = "/sys/bus/pci/devices/0000:17:00.0/virtfn8"
+    host.links |= {
+        function: "/sys/devices/pci0000:16/0000:17:01.2",
+        f"{function}/driver": "/sys/bus/pci/drivers/vfio-pci",
+        f"{function}/iommu_group": "/sys/kernel/iommu_groups/42",
+    }
+    host.files |= {f"{function}/vfio-dev/vfio3/dev": "511:3\n", "/dev/vfio/vfio": ""}
+    return host
+
+
+@pytest.mark.parametrize("node", ["/dev/vfio/42", "/dev/vfio/noiommu-42", "/dev/vfio/devices/vfio3"])
+def test_a_virtual_machine_that_runs_makes_the_port_busy(node: str) -> None:
+    host = with_handed_over_function()
+    host.opened = [(node, "qemu-system-x86", 9)]
+    assert busy_ports(host, [PORT]) == {
+        "ens1np0": "busy: virtual function 0000:17:01.2 (vfio-pci) is held open by qemu-system-x86 (pid 9)"
+    }
+
+
+def test_a_function_for_virtual_machines_that_none_uses_leaves_the_port_free() -> None:
+    """Such a port has to be set at boot as well."""
+    host = with_handed_over_function()
+    host.opened = [("/dev/vfio/vfio", "qemu", 9), ("/dev/vfio/4", "qemu", 9), ("/dev/vfio/devices/vfio30", "qemu", 9)]
     assert busy_ports(host, [PORT]) == {}
-    host.links[link] = "/sys/bus/pci/drivers/vfio-pci"
+    host.links["/sys/bus/pci/devices/0000:17:00.0/virtfn8/driver"] = "/sys/bus/pci/drivers/mlx5_core"
+    host.opened = [("/dev/vfio/42", "qemu", 9)]
+    assert busy_ports(host, [PORT]) == {}
+
+
+def test_a_function_for_virtual_machines_whose_node_is_not_known_counts_as_busy() -> None:
+    host = with_handed_over_function()
+    del host.links["/sys/bus/pci/devices/0000:17:00.0/virtfn8/iommu_group"]
+    del host.files["/sys/bus/pci/devices/0000:17:00.0/virtfn8/vfio-dev/vfio3/dev"]
     told = busy_ports(host, [PORT])["ens1np0"]
     assert "could not be found out" in told and "0000:17:01.2 belongs to vfio-pci" in told
 
