@@ -21,7 +21,7 @@ import time
 import typing as t
 from dataclasses import dataclass
 
-from .errors import CommandTimeout, HostError, ToolMissing
+from .errors import CommandTimeout, HostError, ToolMissing, brief
 
 # Debian's package of each program that we start; used in messages only.
 PACKAGES = {
@@ -221,7 +221,7 @@ class Host:
             else:
                 _write_atomic(path, content)
         except OSError as exc:
-            raise HostError(f"{path}: cannot write {content.strip()!r}: {exc.strerror}") from exc
+            raise HostError(f"{path}: cannot write {brief(content.strip())}: {exc.strerror}") from exc
 
     def backup(self, path: str) -> str:
         """Copy a file beside itself, with mode and times; the path of the copy. Raises HostError."""

@@ -110,6 +110,9 @@ def test_a_file_that_cannot_be_written_keeps_its_old_text(tmp_path: Path, monkey
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(HostError, match="file: cannot write 'new': No space left on device"):
         Host().write(str(path), "new")
+    with pytest.raises(HostError) as told:
+        Host().write(str(path), "a log of megabytes " * 99_999)
+    assert len(str(told.value)) < 300
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["file"]
 

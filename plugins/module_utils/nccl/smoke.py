@@ -11,7 +11,7 @@ import typing as t
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from ..errors import CommandTimeout, RoceError, ToolMissing
+from ..errors import CommandTimeout, HostError, RoceError, ToolMissing
 from ..findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
 from ..guards import busy_ports
 from ..parsers.nccl_log import NcclLog, parse_log
@@ -53,6 +53,7 @@ class Ran:
     """How one run went on this host.
 
     text: all that was printed; failure: why there is no result; culprit: the other host whose fault it is
+    log_file: where the text is kept; not_kept: why it is not, although it should be
     """
 
     label: str
@@ -63,6 +64,8 @@ class Ran:
     culprit: str = ""
     how: str = ""
     left_behind: str = ""
+    log_file: str = ""
+    not_kept: str = ""
     samples: Samples = field(default_factory=Samples)
 
     @property
@@ -348,13 +351,15 @@ def _clean_up(host: Host, job: Job) -> str:
 
 
 def _keep_log(host: Host, job: Job, ran: Ran) -> None:
-    if job.log_folder and ran.text.strip():
+    if not job.log_folder or not ran.text.strip():
+        return
+    path = f"{job.log_folder}/nccl-{job.name}-{ran.label}.log"
+    try:
         host.mkdir(job.log_folder)
-        host.write(_log(job, ran), ran.text)
-
-
-def _log(job: Job, ran: Ran) -> str:
-    return f"{job.log_folder}/nccl-{job.name}-{ran.label}.log"
+        host.write(path, ran.text)
+        ran.log_file = path
+    except HostError as exc:  # what the run has found out is worth more than its log
+        ran.not_kept = str(exc)
 
 
 # -- the verdict ---------------------------------------------------------------------------------
@@ -369,6 +374,9 @@ def _judge(job: Job, node: NodeFacts, runs: t.Sequence[Ran]) -> list[Finding]:
             findings.append(
                 Finding("nccl_cleanup", FAIL, cause=run.left_behind, remedy="remove it by hand", evidence=run.label)
             )
+        if run.not_kept:
+            remedy = "make room there, or name another folder (nccl_smoke_log_folder)"
+            findings.append(Finding("nccl_log", FAIL, cause=run.not_kept, remedy=remedy, evidence=run.label))
     if SOCKET in by_label and by_label[SOCKET].right and job.index == 0:
         main = by_label[MAIN]
         over_socket = "Socket" in main.log.networks
@@ -522,6 +530,6 @@ def _as_dict(job: Job, run: Ran) -> dict[str, t.Any]:
         "train": results.train,
         "path": summary(run.log) if run.log.processes else {},
         "samples": run.samples.as_dict(),
-        "log": _log(job, run) if job.log_folder and run.text.strip() else "",
+        "log": run.log_file,
         "output": run.text[-4000:],
     }

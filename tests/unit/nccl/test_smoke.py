@@ -499,6 +499,18 @@ def test_what_ranks_printed_is_kept_although_they_cannot_be_killed(monkeypatch: 
     assert result["runs"][0]["output"] == text
 
 
+def test_a_log_that_cannot_be_kept_is_told_beside_what_the_run_has_found() -> None:
+    class Full(Node):
+        def write(self, path: str, content: str) -> None:
+            raise HostError(f"{path}: cannot write: No space left on device")
+
+    text = "n:1:2 [0] x.cc:1 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory\n"
+    result = part(Full((text, 1, 1)), log_folder="/var/log/lossless-roce")
+    assert [check for check, _cause in failed(result)] == ["nccl_error", "nccl_log"]
+    assert "/var/log/lossless-roce/nccl-n1-main.log: cannot write: No space left" in failed(result)[1][1]
+    assert result["runs"][0]["log"] == "", "nobody looks for what is not there"
+
+
 def test_nccls_own_words_stand_for_the_failed_run() -> None:
     text = "n:1:2 [0] x.cc:1 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory\nRuntimeError: x\n"
     ((check, cause),) = failed(part(Node((text, 1, 1))))
