@@ -36,7 +36,7 @@ def diagnose(host: Host, context: Context) -> list[Finding]:
     Option ``rdma_containers`` names containers that are meant to run RDMA; others are judged when
     they were given RDMA devices.
     """
-    found = diagnose_daemon_reload(host)
+    found = list(diagnose_daemon_reload(host).values())
     named = context.options.get("rdma_containers") or []
     netns = _netns_mode(host)
     if _docker_runs(host):

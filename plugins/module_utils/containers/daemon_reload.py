@@ -26,12 +26,12 @@ _EXPECTED = "CDI, or a link in /dev/char to each GPU device"
 _EVIDENCE = {"docker": "docker info", "containerd": "containerd config dump"}
 
 
-def diagnose_daemon_reload(host: Host) -> list[Finding]:
-    """A finding for each engine that runs; one that cannot be asked is unknown."""
+def diagnose_daemon_reload(host: Host) -> dict[str, Finding]:
+    """A finding for each engine that runs, by its name; one that cannot be asked is unknown."""
     nodes = [name for name in host.listdir("/dev") if re.fullmatch(r"nvidia([0-9]+|ctl)", name)]
     links = set(host.listdir("/dev/char")) if nodes else set()
     services = [service for service in (_running(host, engine) for engine in _EVIDENCE) if service]
-    return [_diagnose(host, service, nodes, links) for service in services]
+    return {service.name: _diagnose(host, service, nodes, links) for service in services}
 
 
 def _running(host: Host, engine: str) -> Service | None:
