@@ -18,6 +18,7 @@ from .operations import Operation, Remove, Run, Write
 from .parsers.acs import Function, word
 from .pci_tree import PCI_ADDRESS, bridges_above
 from .ports import find_ports, functions_of
+from .service_manager import DAEMON_RELOAD, reload_due, waiting, why_deferred
 
 if t.TYPE_CHECKING:
     from .findings import Finding
@@ -224,11 +225,18 @@ def _unit_text(host: Host, bridges: list[str]) -> str:
 
 
 def _plan_unit(host: Host, run: AcsRun, text: str) -> None:
+    """The unit acts at boot only: a daemon-reload, which enabling it would do as well, may wait."""
     former = host.read_optional(UNIT_PATH) or ""
     run.unit = (former, text)
-    reload = Run(("systemctl", "daemon-reload"))
+    if text != former and text:
+        run.unit_operations.append(Write(UNIT_PATH, text))
     if text and (text != former or not host.exists(_ENABLED)):
-        writes: list[Operation] = [Write(UNIT_PATH, text), reload] if text != former else []
-        run.unit_operations += [*writes, Run(("systemctl", "enable", UNIT))]
-    elif former and not text:
-        run.unit_operations += [Run(("systemctl", "disable", UNIT)), Remove(UNIT_PATH), reload]
+        run.unit_operations.append(Run(("systemctl", "--no-reload", "enable", UNIT)))
+    if former and not text:
+        run.unit_operations += [Run(("systemctl", "--no-reload", "disable", UNIT)), Remove(UNIT_PATH)]
+    if text != former or (text and reload_due(host, [UNIT])):
+        reason = why_deferred(host)
+        if reason:
+            run.notes.append(waiting(DAEMON_RELOAD, reason))
+        else:
+            run.unit_operations.append(Run(DAEMON_RELOAD))

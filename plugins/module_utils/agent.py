@@ -40,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     apply_.add_argument(
         "--wait", type=float, default=60.0, metavar="SECONDS", help="for ports and carriers, and for another run"
     )
+    apply_.add_argument("--lock-wait", type=float, metavar="SECONDS", help="for another run, if not as long as --wait")
     apply_.set_defaults(command=apply)
     check_ = commands.add_parser("check", help="say what differs, and change nothing")
     check_.add_argument("--json", action="store_true", help="all findings as JSON")
@@ -61,8 +62,9 @@ def apply(host: Host, args: argparse.Namespace) -> int:
         if not demands:
             say(f"{netdev}: not among the declared ports; nothing to do")
             return RIGHT
+    lock_wait = args.wait if args.lock_wait is None else args.lock_wait
     # A job's port is left alone and named: at boot there is none, and a driver reload ended it.
-    options = Options(allow_management=saved.allow_management, lock_wait=args.wait)
+    options = Options(allow_management=saved.allow_management, lock_wait=lock_wait)
     result = converge_all(host, demands, SETTINGS, options)
     for line in result.lines():
         say(line)

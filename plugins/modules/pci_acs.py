@@ -14,6 +14,8 @@ description:
   - ACS keeps devices of virtual machines apart. The module refuses to work while a device belongs to C(vfio-pci), and
     on aarch64, where GPUDirect needs certain ACS bits on. In a virtual machine it warns, since there the bridges of the
     physical host count.
+  - systemd reads the unit anew, unless running containers may lose their GPUs by that. Then the module warns, and a
+    later run does it. At boot the unit counts in any case.
   - A bridge that does not read back as switched off gets its former bits again; the others go on, and the module fails.
 author:
   - lossless.roce contributors (!UNKNOWN)

@@ -27,6 +27,7 @@ class AcsNode(FakeHost):
         self.stuck: set[str] = set()
         self.machine, self.virtual = "x86_64", "none"
         self.users, self.link = "[]", "ens1np0"
+        self.stale, self.containers = False, ""
         for bridge, device in ((A, "0000:1a:00.0"), (B, "0000:1b:00.0")):
             self.links[f"/sys/bus/pci/devices/{device}"] = f"/sys/devices/pci0000:16/{bridge}/{device}"
             self.files[f"/sys/bus/pci/devices/{bridge}/class"] = "0x060400\n"
@@ -43,11 +44,9 @@ class AcsNode(FakeHost):
         if argv[0] == "setpci":
             return self._setpci(argv[2], argv[3])
         if argv[0] == "systemctl":
-            if argv[1] == "enable":
-                self.files[ENABLED] = ""
-            elif argv[1] == "disable":
-                self.files.pop(ENABLED, None)
-            return ""
+            return self._systemctl(argv[1:])
+        if argv[0] == "docker":
+            return self.containers if argv[1] == "ps" else '{"Runtimes": {"nvidia": {}}, "CgroupDriver": "systemd"}'
         links = f'[{{"ifname":"mlx5_0","port":1,"state":"ACTIVE","netdev":"{self.link}"}}]'
         return {
             "lspci": self._listing(),
@@ -55,6 +54,24 @@ class AcsNode(FakeHost):
             "rdma": links if "link" in argv else self.users,
             "systemd-detect-virt": (int(self.virtual == "none"), self.virtual, ""),
         }[argv[0]]
+
+    def _systemctl(self, words: tuple[str, ...]) -> str:
+        if words[0] == "show":
+            active = "active" if words[-1] == "docker.service" and self.containers else "inactive"
+            return f"LoadState=loaded\nActiveState={active}\nNeedDaemonReload={'yes' if self.stale else 'no'}\n"
+        if words[0] == "daemon-reload":
+            self.stale = False
+        elif words[:2] == ("--no-reload", "enable"):
+            self.files[ENABLED] = ""
+        elif words[:2] == ("--no-reload", "disable"):
+            self.files.pop(ENABLED, None)
+        else:
+            raise AssertionError(f"systemctl {' '.join(words)} would do a daemon-reload")
+        return ""
+
+    def write(self, path: str, content: str) -> None:
+        super().write(path, content)
+        self.stale = True
 
     def _setpci(self, bridge: str, word: str) -> t.Any:
         if bridge == self.fails:
@@ -75,7 +92,7 @@ class AcsNode(FakeHost):
 
 def changing(node: AcsNode) -> list[str]:
     """Commands that change something."""
-    return [" ".join(argv) for argv in node.ran if argv[0] in ("setpci", "systemctl")]
+    return [" ".join(argv) for argv in node.ran if argv[0] in ("setpci", "systemctl") and argv[1] != "show"]
 
 
 def off(node: AcsNode, dry_run: bool = False, **options: t.Any) -> AcsRun:
@@ -124,7 +141,25 @@ def test_a_unit_that_was_disabled_by_hand_is_enabled_again() -> None:
     off(node)
     del node.files[ENABLED]
     run = off(node)
-    assert run.as_dict()["changed"] and run.as_dict()["commands"] == [["systemctl", "enable", UNIT]]
+    assert run.as_dict()["changed"] and run.as_dict()["commands"] == [["systemctl", "--no-reload", "enable", UNIT]]
+
+
+def test_systemd_reads_the_unit_only_once_no_container_would_lose_its_gpus() -> None:
+    node = AcsNode()
+    node.containers = "train\n"
+    node.files["/dev/nvidia0"] = ""
+    for _again in range(2):
+        run = off(node)
+        assert "systemctl daemon-reload" not in changing(node)
+        assert any("systemctl daemon-reload waits" in note and "train" in note for note in run.notes)
+        assert UNIT_PATH in node.files and ENABLED in node.files and node.registers[A] == 0
+    assert not run.as_dict()["changed"]
+    node.containers = ""
+    assert off(node).as_dict()["commands"] == [["systemctl", "daemon-reload"]] and not off(node).as_dict()["changed"]
+    node.containers = "train\n"
+    run = converge(node, Wanted(disabled=False), False)
+    assert UNIT_PATH not in node.files and ENABLED not in node.files
+    assert changing(node).count("systemctl daemon-reload") == 1 and "train" in run.notes[-1]
 
 
 @pytest.mark.parametrize("how", ["stuck", "fails"])

@@ -18,6 +18,7 @@ from ansible_collections.lossless.roce.plugins.module_utils.agent import main
 from ansible_collections.lossless.roce.plugins.module_utils.errors import HostError
 from ansible_collections.lossless.roce.plugins.module_utils.saved import ENABLED, PATH, PROGRAM, Declared
 from ansible_collections.lossless.roce.plugins.plugin_utils.program import build, needed_files
+from role_files import REPOSITORY, evaluate
 from sim_node import SimNode, SimPort
 
 SOURCES = Path(__file__).resolve().parents[2] / "plugins" / "module_utils"
@@ -176,6 +177,67 @@ def test_another_run_is_waited_for_and_named(
     assert waited == [3.0] and "another run has held the node for 3 s" in capsys.readouterr().err
     assert host.sets == []
     assert main(["check"], host) == 1, "reading needs no lock"
+
+
+def unit(name: str, **variables: t.Any) -> tuple[list[str], int]:
+    """The arguments of the program in a unit that role node_agent installs, and the unit's time limit in seconds."""
+    template = (REPOSITORY / "roles" / "node_agent" / "templates" / name).read_text()
+    lines = [line.partition("=")[::2] for line in evaluate("node_agent", template, **variables).splitlines()]
+    by_key = {key: value for key, value in lines if value}
+    return by_key["ExecStart"].split()[1:], int(by_key["TimeoutStartSec"])
+
+
+def lock_waits(host: SimNode, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Filled with the seconds for which the program would wait for another run."""
+    waited: list[float] = []
+
+    @contextlib.contextmanager
+    def lock(path: str = "", timeout: float = 0.0) -> t.Iterator[None]:
+        waited.append(timeout)
+        yield
+
+    monkeypatch.setattr(host, "lock", lock)
+    return waited
+
+
+def test_the_wait_for_another_run_can_be_longer_than_that_for_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = node(ports=("ens1np0", "ens9np0"))
+    waited = lock_waits(host, monkeypatch)
+    assert main(["apply", "--wait", "3", "--lock-wait", "200"], host) == 1
+    assert waited == [200.0] and host.slept < 10
+
+
+def test_the_units_have_time_for_eight_ports_whose_links_stay_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = tuple(f"ens{number}np0" for number in range(1, 9))
+    host = SimNode({name: SimPort(f"mlx5_{name[3]}") for name in names})
+    host.files |= {PROGRAM: "", ENABLED: "", PATH: Declared(((("ens9np0", *names), {}),)).text()}
+    host.files |= {f"/sys/class/net/{name}/flags": "0x1003\n" for name in names}
+
+    def cut(line: str) -> bool:
+        for name in names:
+            if name in line.split():
+                host.files[f"/sys/class/net/{name}/carrier"] = "0\n"
+        return False
+
+    host.ignore = cut
+    argv, limit = unit("lossless-roce.service")
+    assert main(argv, host) == 1
+    assert all(port.mtu == 1500 for port in host.ports.values()), "rolled back, each of them"
+    absent_port = 60.0
+    assert absent_port < host.slept < limit
+    seven_others = (host.slept - absent_port) * 7 / 8
+    host.files |= {f"/sys/class/net/{name}/carrier": "1\n" for name in names}
+    waited = lock_waits(host, monkeypatch)
+    argv, limit = unit("lossless-roce@.service")
+    main([word.replace("%I", "/sys/devices/pci/net/ens1np0") for word in argv], host)
+    assert seven_others < waited[0] < limit
+
+
+@pytest.mark.parametrize("limit", [900, "900"])
+def test_the_time_limit_of_the_role_may_come_as_text(limit: int | str) -> None:
+    argv, written = unit("lossless-roce@.service", node_agent_time_limit=limit)
+    assert written == 900 and argv[-2:] == ["--lock-wait", "780"]
+    assert unit("lossless-roce@.service", node_agent_time_limit=90)[0][-1] == "60"
 
 
 def test_check_says_what_differs_and_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.lossless.roce.plugins.module_utils.checks import containers
 from ansible_collections.lossless.roce.plugins.module_utils.checks.base import Context
-from ansible_collections.lossless.roce.plugins.module_utils.containers import units
+from ansible_collections.lossless.roce.plugins.module_utils.containers import daemon_reload, units
 from fake_host import FakeHost
 
 CASES = Path(__file__).parent / "recorded" / "cases"
@@ -132,25 +132,21 @@ def test_what_says_nothing_gives_no_finding(text: str) -> None:
 
 
 INFO = {"Runtimes": {"nvidia": {}}, "CgroupDriver": "systemd"}
+DUMP = (CASES / "f16-containerd-v2-right.toml").read_text()
 
 
 def test_daemon_reload_without_links() -> None:
-    found = containers.check_daemon_reload("docker", INFO, ["nvidia0", "nvidiactl"], {"195:255"})
+    found = daemon_reload.check_daemon_reload("docker", {"nvidia": True}, ["nvidia0", "nvidiactl"], {"195:255"})
     assert found.verdict == "fail" and found.observed == ["/dev/char/195:0 -> ../nvidia0"]
     assert "daemon-reload" in found.cause and "CDI" in found.remedy
-    assert containers.check_daemon_reload("docker", INFO, ["nvidia0"], {"195:0"}).verdict == "pass"
+    assert daemon_reload.check_daemon_reload("docker", {"nvidia": True}, ["nvidia0"], {"195:0"}).verdict == "pass"
 
 
 @pytest.mark.parametrize(
-    ("info", "nodes"),
-    [
-        (INFO, []),
-        ({**INFO, "Runtimes": {"runc": {}}}, ["nvidia0"]),
-        ({**INFO, "CgroupDriver": "cgroupfs"}, ["nvidia0"]),
-    ],
+    ("runtimes", "nodes"), [({"nvidia": True}, []), ({}, ["nvidia0"]), ({"nvidia": False}, ["nvidia0"])]
 )
-def test_daemon_reload_where_it_does_no_harm(info: dict[str, t.Any], nodes: list[str]) -> None:
-    found = containers.check_daemon_reload("docker", info, nodes, set())
+def test_daemon_reload_where_it_does_no_harm(runtimes: dict[str, bool], nodes: list[str]) -> None:
+    found = daemon_reload.check_daemon_reload("docker", runtimes, nodes, set())
     assert found.verdict == "skipped" and found.cause
 
 
@@ -161,6 +157,7 @@ def node(**outputs: t.Any) -> FakeHost:
     host.outputs = {
         "rdma system show": "netns shared",
         f"systemctl show -p {units._PROPERTIES} docker.service": show,
+        f"systemctl show -p {units._PROPERTIES} containerd.service": "LoadState=not-found\nActiveState=inactive\n",
         "docker info --format {{json .}}": json.dumps(INFO),
         "docker ps -q": "a\nb\n",
         "docker inspect a b": json.dumps([inspect(), {**inspect(DeviceRequests=None), "Name": "/web"}]),
@@ -187,3 +184,44 @@ def test_diagnose_starts_no_docker_and_survives_garbage() -> None:
         found = containers.diagnose(node(**{"docker inspect a b": garbage}), Context((), None, {}))
         assert [(f.check, f.verdict) for f in found][-1] == ("docker_containers", "unknown"), garbage
         assert found[-1].cause
+
+
+def kubernetes_node(dump: t.Any = DUMP) -> FakeHost:
+    """A node on which containerd runs for Kubernetes, and no docker."""
+    binary = "ExecStart={ path=/usr/bin/containerd ; argv[]=/usr/bin/containerd ; ignore_errors=no ; }\n"
+    host = node(**{"/usr/bin/containerd --config /etc/containerd/config.toml config dump": dump})
+    docker, containerd = (line for line in host.outputs if line.startswith("systemctl"))
+    host.outputs[docker] = "LoadState=not-found\nActiveState=inactive\n"
+    host.outputs[containerd] = f"LoadState=loaded\nActiveState=active\n{binary}"
+    host.files["/etc/containerd/config.toml"] = "version = 2\n"
+    return host
+
+
+def test_diagnose_judges_the_daemon_reload_fault_by_containerd_too() -> None:
+    (found,) = containers.diagnose(kubernetes_node(), Context((), None, {}))
+    assert (found.check, found.verdict, found.observed) == ("daemon_reload", "fail", ["/dev/char/195:0 -> ../nvidia0"])
+    assert "containerd config dump" in found.evidence and "pods" in found.remedy
+    linked = kubernetes_node()
+    linked.files["/dev/char/195:0"] = ""
+    (found,) = containers.diagnose(linked, Context((), None, {}))
+    assert found.verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    "dump",
+    [
+        DUMP.replace("SystemdCgroup = true", "SystemdCgroup = false"),
+        DUMP.replace("/usr/bin/nvidia-container-runtime", "/usr/local/nvidia/toolkit/nvidia-container-runtime.cdi"),
+        'disabled_plugins = ["cri"]\n' + DUMP,
+    ],
+)
+def test_containerd_without_the_hook_or_without_systemd_s_cgroups_does_no_harm(dump: str) -> None:
+    (found,) = containers.diagnose(kubernetes_node(dump), Context((), None, {}))
+    assert (found.check, found.verdict) == ("daemon_reload", "skipped") and found.cause
+
+
+@pytest.mark.parametrize("dump", [(1, "", "permission denied"), "[[[", "version = 99\n"])
+def test_a_configuration_that_cannot_be_read_leaves_the_daemon_reload_fault_unknown(dump: t.Any) -> None:
+    (found,) = containers.diagnose(kubernetes_node(dump), Context((), None, {}))
+    assert (found.check, found.verdict) == ("daemon_reload", "unknown") and "containerd" in found.evidence
+    assert found.cause

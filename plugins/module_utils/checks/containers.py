@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ..containers.docker import read_info
+from ..containers.daemon_reload import diagnose_daemon_reload
 from ..containers.units import read_service
 from ..errors import HostError, RoceError
-from ..findings import FAIL, PASS, SKIPPED, UNKNOWN, Finding
+from ..findings import FAIL, PASS, UNKNOWN, Finding
 from ..parsers.json_output import read_json
 
 if t.TYPE_CHECKING:
@@ -28,7 +28,6 @@ _KIND = "lossless.roce/rdma="
 _RULE = re.compile(r"a|c (?:231|\*):")
 _UNLIMITED = -1
 _LIMIT = re.compile(r"^Max locked memory\s+(\S+)", re.MULTILINE)
-_NVIDIA_MAJOR = 195  # assigned to NVIDIA by the kernel's list of devices
 
 
 def diagnose(host: Host, context: Context) -> list[Finding]:
@@ -37,11 +36,10 @@ def diagnose(host: Host, context: Context) -> list[Finding]:
     Option ``rdma_containers`` names containers that are meant to run RDMA; others are judged when
     they were given RDMA devices.
     """
-    found: list[Finding] = []
+    found = list(diagnose_daemon_reload(host).values())
     named = context.options.get("rdma_containers") or []
     netns = _netns_mode(host)
     if _docker_runs(host):
-        found.append(check_daemon_reload("docker", read_info(host), device_nodes(host), device_links(host)))
         found += _containers(host, "docker", named, netns)
     if host.which("podman") is not None:
         found += _containers(host, "podman", named, netns)
@@ -242,59 +240,6 @@ def _said(check: str, observed: t.Any, expected: t.Any, cause: str, remedy: str)
         cause=cause,
         remedy=remedy,
     )
-
-
-# -- the daemon-reload fault ---------------------------------------------------------------------
-
-
-def check_daemon_reload(engine: str, info: dict[str, t.Any], nodes: t.Sequence[str], links: set[str]) -> Finding:
-    """Whether ``systemctl daemon-reload`` may take the GPUs from running containers. Pure.
-
-    nodes: the GPU device nodes there are (``nvidia0``, ``nvidiactl``); links: names in /dev/char.
-    The cause: a hook of the nvidia runtime gives the devices, so that they are in no rule that systemd
-    knows; a reload writes systemd's own rules again. Not so by CDI, nor where /dev/char names the devices.
-    """
-    missing = [f"/dev/char/{_number(node)} -> ../{node}" for node in nodes if _number(node) not in links]
-    runtimes = info.get("Runtimes") or {}
-    expected = "CDI, or a link in /dev/char to each GPU device"
-    evidence = f"{engine} info; ls /dev/char/{_NVIDIA_MAJOR}:*"
-    reason = ""
-    if not nodes:
-        reason = "this node has no NVIDIA device node"
-    elif "nvidia" not in runtimes:
-        reason = f"{engine} has no nvidia runtime: GPUs reach containers by CDI or --device"
-    elif info.get("CgroupDriver") != "systemd":
-        reason = f"{engine} does not leave cgroups to systemd"
-    if reason:
-        return Finding(check="daemon_reload", verdict=SKIPPED, expected=expected, evidence=evidence, cause=reason)
-    if not missing:
-        return Finding(check="daemon_reload", verdict=PASS, observed=[], expected=expected, evidence=evidence)
-    return Finding(
-        check="daemon_reload",
-        verdict=FAIL,
-        observed=missing,
-        expected=expected,
-        evidence=evidence,
-        cause="with systemd's cgroups and the nvidia runtime, systemctl daemon-reload (every package upgrade that"
-        " brings a unit does one) may take the GPUs from running containers: systemd does not know their devices",
-        remedy="give GPUs by CDI (nvidia: cdi, --device nvidia.com/gpu=all), or make the links in /dev/char at boot;"
-        " a container that has lost them must be started anew",
-    )
-
-
-def _number(node: str) -> str:
-    minor = "255" if node == "nvidiactl" else node[len("nvidia") :]
-    return f"{_NVIDIA_MAJOR}:{minor}"
-
-
-def device_nodes(host: Host) -> list[str]:
-    """The device nodes of the GPUs."""
-    return [name for name in host.listdir("/dev") if re.fullmatch(r"nvidia([0-9]+|ctl)", name)]
-
-
-def device_links(host: Host) -> set[str]:
-    """Names in /dev/char, as MAJOR:MINOR."""
-    return set(host.listdir("/dev/char"))
 
 
 # -- reading -------------------------------------------------------------------------------------

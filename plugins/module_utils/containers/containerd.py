@@ -39,6 +39,8 @@ _PLUGINS = {
 }
 _RUNC = '"io.containerd.runc.v2"'
 _NVIDIA_BINARY = "/usr/bin/nvidia-container-runtime"
+# Those that give GPUs by a hook; nvidia-container-runtime.cdi does not.
+_HOOKED = ("nvidia-container-runtime", "nvidia-container-runtime.legacy")
 _LIMIT = re.compile(r"^Max locked memory\s+(\S+)\s+(\S+)", re.MULTILINE)
 _SETS_LIMIT = re.compile(r"\s*LimitMEMLOCK\s*=")
 
@@ -114,6 +116,29 @@ def side_effects(before: Written, after: Written, settings: Written) -> list[Pat
     )
 
 
+def nvidia_runtimes(effective: Written) -> dict[str, bool]:
+    """Runtimes that give GPUs by NVIDIA's hook, each with whether it leaves cgroups to systemd. Pure.
+
+    None where the plugin that serves Kubernetes is disabled. Raises ParseError as version_of does.
+    """
+    plugin = _plugin(effective)
+    if _cri_disabled(effective, plugin):
+        return {}
+    runtimes = ("plugins", plugin, "containerd", "runtimes")
+    return {
+        path[4]: scalar(effective.get((*path[:5], "options", "SystemdCgroup"))) is True
+        for path, written in effective.items()
+        if path[:4] == runtimes
+        and path[5:] == ("options", "BinaryName")
+        and str(scalar(written)).rpartition("/")[2] in _HOOKED
+    }
+
+
+def _cri_disabled(effective: Written, plugin: str) -> bool:
+    disabled = effective.get(("disabled_plugins",), "")
+    return '"cri"' in disabled or plugin in disabled
+
+
 def _has(effective: Written, prefix: Path) -> bool:
     return any(path[: len(prefix)] == prefix for path in effective)
 
@@ -171,7 +196,7 @@ class Containerd(Engine):
     def findings(self, host: Host, options: Options, pending: str) -> list[Finding]:
         """What containerd would run with, by its own dump, and the limit that its process has."""
         service = read_service(host, "containerd")
-        effective = values(_dump(host, service, config_path(host, service, options)))
+        effective = read_config(host, service, options)
         found = judge_effective(effective, options, pending) + judge_kubelet(effective, host.read_optional(KUBELET))
         if options.shm_size:
             found.append(_no_shm())
@@ -200,13 +225,12 @@ def judge_effective(effective: Written, options: Options, pending: str = "") -> 
     remedy = "module lossless.roce.container_runtime for engine containerd"
     base = ("plugins", _plugin(effective))
     found = []
-    disabled = effective.get(("disabled_plugins",), "")
-    if '"cri"' in disabled or base[1] in disabled:
+    if _cri_disabled(effective, base[1]):
         found.append(
             Finding(
                 check="containerd_cri",
                 verdict=SKIPPED,
-                observed=disabled,
+                observed=effective[("disabled_plugins",)],
                 evidence=evidence,
                 cause="the CRI plugin is disabled: CDI and runtimes of this file serve Kubernetes only",
             )
@@ -280,6 +304,11 @@ def running_memlock(host: Host, service: Service) -> str:
     """The hard limit that containers inherit; empty when it cannot be read."""
     found = _LIMIT.search(host.read_optional(f"/proc/{service.pid}/limits") or "")
     return found.group(2) if found else ""
+
+
+def read_config(host: Host, service: Service, options: Options) -> Written:
+    """What containerd would run with, by its own dump. Raises HostError, ParseError."""
+    return values(_dump(host, service, config_path(host, service, options)))
 
 
 def config_path(host: Host, service: Service, options: Options) -> str:
