@@ -200,7 +200,9 @@ def test_a_container_that_cannot_start_is_one_finding(ansible: Ansible, nodes: l
     by_host = f"{{{{ 'nothing:here' if inventory_hostname == 'node2' else '{name_of(nodes[0])}' }}}}"
     found = smoke(ansible, nodes, nccl_smoke_image=by_host)
     assert failed(ansible, "nccl") == [("node2", "nccl_smoke")]
-    assert any("Unable to find image 'nothing:here'" in f["cause"] for f in found)
+    (missing,) = [f for f in found if f["host"] == "node2" and f["verdict"] == "fail"]
+    # No image is pulled, so that docker says no more than that.
+    assert "No such image: nothing:here" in missing["cause"] and "role pytorch_image" in missing["remedy"]
 
 
 def test_another_image_under_the_same_name(ansible: Ansible, nodes: list[Node]) -> None:
